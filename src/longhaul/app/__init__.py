@@ -1,0 +1,1 @@
+"""Reads config, finds the task, assembles the parts; one function per command."""

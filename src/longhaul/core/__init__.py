@@ -1,0 +1,1 @@
+"""The vocabulary every other folder shares; imports nothing above it."""

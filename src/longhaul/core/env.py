@@ -1,0 +1,256 @@
+"""Environments: one simulator, many simulators in arrays, and the vector the engine steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longhaul.core.settings import Settings, SettingValue
+from longhaul.core.spaces import Continuous, EnvSpec, MultiDiscrete
+from longhaul.core.state import State, Stateful
+
+Array = NDArray[Any]
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float32]
+Observation = dict[str, Array]
+Start = SettingValue
+"""A hard start: whatever the env's own `starts` setting holds, one element of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The arrays a step is written into, [rows, ...]; envs write views of their own rows."""
+
+    obs: Observation
+    reward: Floats
+    terminated: Bools
+    truncated: Bools
+    started: Bools  # this observation is the first of an episode
+    active: Bools  # the row is there to act on this observation
+    forced: Bools  # the last action was not the policy's choice
+    mask: Bools | None  # [rows, choices], True where allowed
+    terms: dict[str, Floats]
+
+    @staticmethod
+    def allocate(spec: EnvSpec, rows: int) -> Slots:
+        """Return zeroed arrays for `rows` rows."""
+
+        def flags(*, value: bool) -> Bools:
+            return np.full(rows, value, dtype=np.bool_)
+
+        return Slots(
+            obs={
+                name: np.zeros((rows, *part.shape), dtype=part.dtype)
+                for name, part in spec.observation.items()
+            },
+            reward=np.zeros(rows, np.float32),
+            terminated=flags(value=False),
+            truncated=flags(value=False),
+            started=flags(value=True),
+            active=flags(value=True),
+            forced=flags(value=False),
+            mask=np.ones((rows, spec.choices), np.bool_) if spec.has_masks else None,
+            terms={name: np.zeros(rows, np.float32) for name in spec.terms},
+        )
+
+    def view(self, begin: int, end: int) -> Slots:
+        """Return views of rows `begin` to `end`; writing them writes these arrays."""
+        rows = slice(begin, end)
+        return Slots(
+            obs={name: part[rows] for name, part in self.obs.items()},
+            reward=self.reward[rows],
+            terminated=self.terminated[rows],
+            truncated=self.truncated[rows],
+            started=self.started[rows],
+            active=self.active[rows],
+            forced=self.forced[rows],
+            mask=None if self.mask is None else self.mask[rows],
+            terms={name: term[rows] for name, term in self.terms.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an env's episode ended."""
+
+    reason: str
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One finished episode; the return is the mean over the env's rows."""
+
+    env: int
+    number: int
+    seed: int
+    length: int
+    episode_return: float
+    reason: str
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finals:
+    """The last observations of rows that ended in a step, copied before their reset."""
+
+    rows: NDArray[np.int64]  # [K]
+    obs: Observation  # [K, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One vector step; `slots` is overwritten by the next one, the rest is the reader's."""
+
+    slots: Slots
+    finals: Finals | None
+    episodes: tuple[Episode, ...]
+
+
+class Env(Protocol):
+    """One simulator with one or more rows; it writes into the slots it was bound to."""
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The env's shapes and promises."""
+
+    def bind(self, slots: Slots) -> None:
+        """Write into these views, `spec.rows` rows, from the next call on."""
+
+    def reset(self, seed: int, start: Start | None) -> None:
+        """Begin an episode: write obs, active and mask."""
+
+    def step(self, actions: Array) -> Ending | None:
+        """Act with `actions` [rows, ...]; write everything but `started`; tell if it is over."""
+
+    def configure(self, settings: Settings) -> None:
+        """Take settings into account from the next reset on."""
+
+    def frame(self) -> NDArray[np.uint8] | None:
+        """Return the present picture [height, width, 3], or None if there is none."""
+
+    def snapshot(self) -> State:
+        """Return the state in mid-episode (tier A only)."""
+
+    def restore(self, state: State) -> None:
+        """Continue from a snapshot and write the slots (tier A only)."""
+
+    def close(self) -> None:
+        """Free what the simulator holds."""
+
+
+class BatchedEnv(Protocol):
+    """Many simulators in preallocated arrays, stepped by native code without the GIL."""
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The shapes and promises of one simulator."""
+
+    @property
+    def count(self) -> int:
+        """How many simulators there are."""
+
+    @property
+    def over(self) -> Bools:
+        """[count], True for simulators whose episode ended in the last step."""
+
+    def bind(self, slots: Slots) -> None:
+        """Write into these arrays, `count * spec.rows` rows, env-major."""
+
+    def reset(
+        self, envs: NDArray[np.int64], seeds: NDArray[np.int64], starts: list[Start | None]
+    ) -> None:
+        """Begin an episode in each of `envs`."""
+
+    def step(self, begin: int, end: int, actions: Array) -> None:
+        """Step simulators `begin` to `end`; safe to call at once for disjoint ranges.
+
+        `actions` holds the rows of all simulators.
+        """
+
+    def ending(self, env: int) -> Ending:
+        """Tell how the episode of `env`, which is over, ended."""
+
+    def configure(self, settings: Settings) -> None:
+        """Take settings into account from each simulator's next reset on."""
+
+    def frame(self, env: int) -> NDArray[np.uint8] | None:
+        """Return the present picture of one simulator."""
+
+    def snapshot(self) -> State:
+        """Return the state of all simulators."""
+
+    def restore(self, state: State) -> None:
+        """Continue from a snapshot and write the slots."""
+
+    def close(self) -> None:
+        """Free what the simulators hold."""
+
+
+class VectorEnv(Stateful, Protocol):
+    """All environments of a collector, in lock step, with same-step autoreset."""
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The shapes and promises of one environment."""
+
+    @property
+    def count(self) -> int:
+        """Number of environments."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows over all environments, env-major."""
+
+    @property
+    def slots(self) -> Slots:
+        """The present observations and flags, overwritten by each step."""
+
+    def reset(self) -> None:
+        """Begin the next episode in every environment."""
+
+    def step(self, actions: Array) -> Step:
+        """Act in every row; ended environments come back already reset."""
+
+    def configure(self, settings: Settings) -> None:
+        """Hand settings to the environments; each uses them from its next reset."""
+
+    def frame(self, env: int) -> NDArray[np.uint8] | None:
+        """Return the present picture of one environment."""
+
+    def close(self) -> None:
+        """End all environments."""
+
+
+@dataclass(frozen=True, slots=True)
+class SingleEnvs:
+    """Envs made one by one; `make` must be picklable, so that a worker process can call it."""
+
+    spec: EnvSpec
+    make: Callable[[], Env]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchedEnvs:
+    """Envs made many at a time."""
+
+    spec: EnvSpec
+    make: Callable[[int], BatchedEnv]
+
+
+EnvSource = SingleEnvs | BatchedEnvs
+
+
+def empty_actions(spec: EnvSpec, rows: int) -> Array:
+    """Return zeroed actions for `rows` rows, in the env's dtype."""
+    match spec.action:
+        case Continuous(low):
+            return np.zeros((rows, len(low)), np.float32)
+        case MultiDiscrete(counts):
+            return np.zeros((rows, len(counts)), np.int64)
+        case _:
+            return np.zeros(rows, np.int64)

@@ -1,0 +1,48 @@
+"""The parts the training loop turns."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from longhaul.core.metrics import Metrics
+from longhaul.core.progress import Progress
+from longhaul.core.rollout import Rollout
+from longhaul.core.settings import Settings
+from longhaul.core.state import Stateful
+
+
+class Collector(Stateful, Protocol):
+    """Brings rollouts."""
+
+    def collect(self, settings: Settings) -> Rollout:
+        """Return the next rollout."""
+
+    def close(self) -> None:
+        """End environments and threads."""
+
+
+class Learner(Stateful, Protocol):
+    """Turns rollouts into better weights."""
+
+    def update(self, rollout: Rollout, settings: Settings) -> Metrics:
+        """Learn from one rollout."""
+
+
+class Evaluator(Protocol):
+    """Measures the policy under fixed conditions."""
+
+    def due(self, progress: Progress) -> bool:
+        """Whether to measure at this point of the run."""
+
+    def measure(self, progress: Progress, settings: Settings) -> Metrics:
+        """Return `eval/...` metrics of the present policy."""
+
+
+class MetricSink(Protocol):
+    """Somewhere metrics go."""
+
+    def write(self, progress: Progress, metrics: Metrics) -> None:
+        """Take one iteration's metrics."""
+
+    def close(self) -> None:
+        """Flush."""

@@ -1,0 +1,75 @@
+"""What a policy must be able to do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from longhaul.core.rollout import Memory, Sequences, TensorTree
+from longhaul.core.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What the policy does in each row."""
+
+    action: Tensor  # [N, ...]
+    log_prob: Tensor  # [N]
+    value: Tensor  # [N]
+    memory: Memory  # [N, ...], for the next step
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the policy thinks of recorded actions."""
+
+    log_prob: Tensor  # [L, B]
+    entropy: Tensor  # [L, B]
+    value: Tensor  # [L, B]
+    aux_losses: dict[str, Tensor] = field(default_factory=dict)  # scalars, weighted by settings
+    metrics: dict[str, Tensor] = field(default_factory=dict)  # scalars
+
+
+class Policy(nn.Module, ABC):
+    """A network that acts step by step and judges whole sequences by the same function."""
+
+    @property
+    @abstractmethod
+    def recurrent(self) -> bool:
+        """Whether there is a memory, so that sequences must be kept together."""
+
+    @abstractmethod
+    def initial(self, rows: int) -> Memory:
+        """Return the memory of rows that begin an episode: zeros."""
+
+    @abstractmethod
+    def act(
+        self,
+        obs: TensorTree,
+        memory: Memory,
+        settings: Settings,
+        *,
+        mask: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Act:
+        """Choose actions for [N] rows; without a generator, the most likely ones.
+
+        `memory` is already cleared for rows that begin an episode.
+        """
+
+    @abstractmethod
+    def value(self, obs: TensorTree, memory: Memory, settings: Settings) -> Tensor:
+        """Return the value [N] of observations seen with this memory."""
+
+    @abstractmethod
+    def judge(self, sequences: Sequences, settings: Settings) -> Judgement:
+        """Return log-probability, entropy and value of each recorded step."""
+
+    def set_noise(self, seed: int) -> None:
+        """Draw the parameter noise of one rollout; nothing to do for policies without any."""
+
+    def observe(self, obs: TensorTree, active: Tensor) -> None:
+        """Update input statistics from a learned rollout; nothing to do without any."""

@@ -1,0 +1,78 @@
+"""What an environment shows and what it can be told, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One named array of an observation, per row."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True, slots=True)
+class Discrete:
+    """One choice out of `count`; an action is int64 []."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class MultiDiscrete:
+    """Several independent choices; an action is int64 [len(counts)]."""
+
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Continuous:
+    """A vector of numbers, clipped by the env to its bounds; an action is float32 [size]."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+ActionSpec = Discrete | MultiDiscrete | Continuous
+
+
+class Tier(Enum):
+    """How exactly an environment's state can be restored."""
+
+    SNAPSHOT = "A"
+    """Native bytes."""
+    REPLAY = "B"
+    """Seed and action log, replayed and checked by a hash of the observation."""
+    EPISODE = "C"
+    """Only at an episode's start."""
+    NONE = "D"
+    """Not at all: a resumed run is statistically the same, not bit for bit."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvSpec:
+    """Everything about an environment that is known before it runs."""
+
+    id: str
+    observation: Mapping[str, Part]
+    action: ActionSpec
+    rows: int = 1
+    tier: Tier = Tier.REPLAY
+    has_masks: bool = False
+    terms: tuple[str, ...] = ()
+    """Names of the reward terms the env reports; they add up to the reward."""
+
+    @property
+    def choices(self) -> int:
+        """The width of an action mask: all discrete choices side by side, 0 for continuous."""
+        match self.action:
+            case Discrete(count):
+                return count
+            case MultiDiscrete(counts):
+                return sum(counts)
+            case Continuous():
+                return 0

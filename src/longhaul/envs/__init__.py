@@ -1,0 +1,1 @@
+"""Running many environments at once behind one VectorEnv."""

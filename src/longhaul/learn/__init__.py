@@ -1,0 +1,1 @@
+"""Advantage and loss functions, and the learners made of them."""

@@ -1,0 +1,1 @@
+"""Blocks that policies are built from."""

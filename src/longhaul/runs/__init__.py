@@ -1,0 +1,1 @@
+"""The run directory: layout, logs, checkpoints, lock, heartbeat."""

@@ -1,0 +1,1 @@
+"""Controllers that steer a run, and the Schedule that runs them; plain Python."""
