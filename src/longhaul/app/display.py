@@ -1,0 +1,183 @@
+"""What a person sees while a run trains: a live panel, plain lines, or JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Protocol, TextIO
+
+from longhaul.core.metrics import Metrics
+from longhaul.core.progress import Progress
+
+
+class Display(Protocol):
+    """Shows a run; also a MetricSink, so that the recorder feeds it like any other."""
+
+    def begin(self, title: str, *, total: int) -> None:
+        """Open the display."""
+
+    def write(self, progress: Progress, metrics: Metrics) -> None:
+        """Show one iteration."""
+
+    def stage(self, name: str) -> None:
+        """Show what the run is doing now."""
+
+    def notice(self, text: str) -> None:
+        """Show one happening."""
+
+    def close(self) -> None:
+        """Leave the last state on the screen."""
+
+
+def choose_display(*, as_json: bool, quiet: bool) -> Display:
+    """Return the display that fits where the output goes."""
+    if quiet:
+        return Silent()
+    if as_json:
+        return JsonLines(sys.stdout)
+    if sys.stderr.isatty():
+        from longhaul.app.live import LivePanel
+
+        return LivePanel()
+    return PlainLines(sys.stderr)
+
+
+class Silent:
+    """Shows nothing."""
+
+    def begin(self, title: str, *, total: int) -> None:
+        """Nothing."""
+
+    def write(self, progress: Progress, metrics: Metrics) -> None:
+        """Nothing."""
+
+    def stage(self, name: str) -> None:
+        """Nothing."""
+
+    def notice(self, text: str) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Throttle:
+    """Says yes at most once in so many seconds; what waits for a yes is not lost."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._last = -float("inf")
+
+    def ready(self) -> bool:
+        """Whether enough time has passed since the last yes."""
+        now = self._clock()
+        if now - self._last < self._seconds:
+            return False
+        self._last = now
+        return True
+
+
+class PlainLines:
+    """One line every few seconds, for logs and pipes."""
+
+    def __init__(self, stream: TextIO, *, seconds: float = 5.0) -> None:
+        self._stream = stream
+        self._throttle = Throttle(seconds)
+        self._total = 0
+        self._unshown: tuple[Progress, Metrics] | None = None
+
+    def begin(self, title: str, *, total: int) -> None:
+        """Write the title."""
+        self._total = total
+        self._line(title)
+
+    def write(self, progress: Progress, metrics: Metrics) -> None:
+        """Write a line if the last one is old enough."""
+        self._unshown = (progress, metrics)
+        if self._throttle.ready():
+            self._show()
+
+    def stage(self, name: str) -> None:
+        """Nothing: stages are too short for lines."""
+
+    def notice(self, text: str) -> None:
+        """Write the happening."""
+        self._line(text)
+
+    def close(self) -> None:
+        """Write the last iteration if it was not shown."""
+        self._show()
+
+    def _show(self) -> None:
+        if self._unshown is None:
+            return
+        progress, metrics = self._unshown
+        self._unshown = None
+        share = 100 * progress.env_steps / max(self._total, 1)
+        words = [f"{progress.env_steps:,} steps ({min(share, 100):.0f} %)"]
+        words += [
+            f"{label} {metrics[name]:{form}}" for label, name, form in HEADLINES if name in metrics
+        ]
+        self._line("  ".join(words))
+
+    def _line(self, text: str) -> None:
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+
+class JsonLines:
+    """One JSON object a line, at most one iteration a second, for programs."""
+
+    def __init__(self, stream: TextIO, *, seconds: float = 1.0) -> None:
+        self._stream = stream
+        self._throttle = Throttle(seconds)
+        self._unshown: dict[str, object] | None = None
+
+    def begin(self, title: str, *, total: int) -> None:
+        """Say what begins."""
+        self._line({"event": "begin", "title": title, "total_timesteps": total})
+
+    def write(self, progress: Progress, metrics: Metrics) -> None:
+        """Write the iteration if the last one is old enough."""
+        self._unshown = {
+            "event": "iteration",
+            "iteration": progress.iteration,
+            "env_steps": progress.env_steps,
+            "episodes": progress.episodes,
+            "metrics": dict(metrics),
+        }
+        if self._throttle.ready():
+            self._show()
+
+    def stage(self, name: str) -> None:
+        """Nothing."""
+
+    def notice(self, text: str) -> None:
+        """Write the happening."""
+        self._line({"event": "notice", "text": text})
+
+    def close(self) -> None:
+        """Write the last iteration if it was not shown."""
+        self._show()
+
+    def _show(self) -> None:
+        if self._unshown is not None:
+            self._line(self._unshown)
+            self._unshown = None
+
+    def _line(self, row: dict[str, object]) -> None:
+        self._stream.write(json.dumps(row, allow_nan=False) + "\n")
+        self._stream.flush()
+
+
+HEADLINES = (
+    ("return", "rollout/ep_rew_mean", ".1f"),
+    ("eval", "eval/mean_reward", ".1f"),
+    ("length", "rollout/ep_len_mean", ".0f"),
+    ("steps/s", "time/session_fps", ",.0f"),
+    ("kl", "train/approx_kl", ".4f"),
+    ("value loss", "train/value_loss", ".3g"),
+)

@@ -1,0 +1,138 @@
+"""The live panel: progress, speed, returns, losses, where the time goes, what happened."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from longhaul.core.metrics import Metrics
+from longhaul.core.progress import Progress as RunProgress
+
+STAGE_STYLES = {
+    "collect": "cyan",
+    "learn": "magenta",
+    "evaluate": "yellow",
+    "checkpoint": "green",
+    "other": "bright_black",
+}
+ROWS = (
+    (("return", "rollout/ep_rew_mean", ",.1f"), ("loss", "train/loss", ".4g")),
+    (("length", "rollout/ep_len_mean", ",.0f"), ("value loss", "train/value_loss", ".4g")),
+    (("evaluation", "eval/mean_reward", ",.1f"), ("entropy loss", "train/entropy_loss", ".4g")),
+    (("episodes", "episodes", ",.0f"), ("approx. KL", "train/approx_kl", ".4f")),
+    (
+        ("steps/s", "time/session_fps", ",.0f"),
+        ("explained var.", "train/explained_variance", ".3f"),
+    ),
+    (("iteration", "iteration", ",.0f"), ("learning rate", "train/learning_rate", ".3g")),
+)
+SPARKS = "▁▂▃▄▅▆▇█"
+
+
+class LivePanel:
+    """A panel redrawn four times a second on the error stream."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("[bold]{task.completed:,.0f}[/] of {task.total:,.0f} steps"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeRemainingColumn(),
+            console=self._console,
+        )
+        self._total = TaskID(0)
+        self._title = ""
+        self._stage = "starting"
+        self._metrics: dict[str, float] = {}
+        self._spent: dict[str, float] = {}
+        self._returns: deque[float] = deque(maxlen=400)
+        self._notices: deque[str] = deque(maxlen=5)
+        self._live = Live(
+            console=self._console, get_renderable=self._draw, refresh_per_second=4, transient=False
+        )
+
+    def begin(self, title: str, *, total: int) -> None:
+        """Open the panel."""
+        self._title = title
+        self._total = self._bar.add_task("steps", total=total)
+        self._live.start()
+
+    def write(self, progress: RunProgress, metrics: Metrics) -> None:
+        """Take in one iteration; the next redraw shows it."""
+        self._metrics |= metrics
+        self._metrics["iteration"] = progress.iteration
+        self._metrics["episodes"] = progress.episodes
+        if "rollout/ep_rew_mean" in metrics:
+            self._returns.append(metrics["rollout/ep_rew_mean"])
+        for name in STAGE_STYLES:
+            spent = metrics.get(f"time/{name}_seconds", 0.0)
+            self._spent[name] = 0.98 * self._spent.get(name, spent) + spent
+        self._bar.update(self._total, completed=progress.env_steps)
+
+    def stage(self, name: str) -> None:
+        """Show what the run is doing now."""
+        self._stage = name
+
+    def notice(self, text: str) -> None:
+        """Show one happening."""
+        self._notices.append(text)
+
+    def close(self) -> None:
+        """Leave the last state on the screen."""
+        self._stage = "done"
+        self._live.stop()
+
+    def _draw(self) -> RenderableType:
+        parts: list[RenderableType] = [self._bar, self._figures(), self._split()]
+        if len(self._returns) > 1:
+            parts.append(Text(f"return  {sparkline(list(self._returns), width=60)}", style="blue"))
+        parts += [Text(f"· {text}", style="dim") for text in self._notices]
+        return Panel(
+            Group(*parts), title=f"[bold]{self._title}[/]", subtitle=self._stage, expand=True
+        )
+
+    def _figures(self) -> Table:
+        table = Table.grid(padding=(0, 2), expand=True)
+        for _ in range(2):
+            table.add_column(style="dim", ratio=2)
+            table.add_column(justify="right", ratio=2)
+        for row in ROWS:
+            cells: list[str] = []
+            for label, name, form in row:
+                value = self._metrics.get(name)
+                cells += [label, "-" if value is None else f"{value:{form}}"]
+            table.add_row(*cells)
+        return table
+
+    def _split(self) -> Text:
+        total = sum(self._spent.values())
+        text = Text("time    ")
+        if total <= 0:
+            return text
+        for name, style in STAGE_STYLES.items():
+            share = self._spent.get(name, 0.0) / total
+            text.append("█" * round(40 * share), style=style)
+        for name, style in STAGE_STYLES.items():
+            share = self._spent.get(name, 0.0) / total
+            if share >= 0.005:
+                text.append(f"  {name} {100 * share:.0f} %", style=style)
+        return text
+
+
+def sparkline(values: list[float], *, width: int) -> str:
+    """Return the values as one line of bars, averaged down to at most `width` of them."""
+    count = min(width, len(values))
+    groups = [
+        values[i * len(values) // count : (i + 1) * len(values) // count] for i in range(count)
+    ]
+    means = [sum(group) / len(group) for group in groups]
+    low, high = min(means), max(means)
+    scale = (len(SPARKS) - 1) / (high - low) if high > low else 0.0
+    return "".join(SPARKS[round((mean - low) * scale)] for mean in means)

@@ -1,0 +1,108 @@
+"""Commands that make or continue a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longhaul.cli import options
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(train)
+    app.command()(resume)
+    app.command("verify-resume")(verify_resume)
+
+
+def train(
+    task: options.Task,
+    name: Annotated[str | None, typer.Option(help="The run's name.")] = None,
+    seed: options.Seed = None,
+    total_timesteps: options.TotalTimesteps = None,
+    num_envs: options.NumEnvs = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
+    require_gpu: Annotated[
+        bool, typer.Option("--require-gpu", help="Fail instead of falling back to the CPU.")
+    ] = False,
+    preset: options.Preset = "",
+    config: options.ConfigFile = None,
+    overrides: options.Overrides = None,
+    runs_root: options.RunsRoot = Path("runs"),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the resolved config and memory plan, then stop.")
+    ] = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Train a task; the same command again continues an unfinished run of that name and seed."""
+    from longhaul.app.configure import ConfigSources, resolve
+    from longhaul.app.train import Asked, show_plan, train_task
+
+    flags = {
+        "name": name,
+        "seed": seed,
+        "total_timesteps": total_timesteps,
+        "num_envs": num_envs,
+        "device": device,
+    }
+    resolved = resolve(
+        ConfigSources(task=task, preset=preset, file=config, flags=flags, overrides=overrides or ())
+    )
+    if dry_run:
+        typer.echo(show_plan(resolved, as_json=as_json))
+        return
+    asked = Asked(root=runs_root, as_json=as_json, quiet=quiet, require_gpu=require_gpu)
+    raise typer.Exit(train_task(resolved, asked))
+
+
+def resume(
+    run: options.Run,
+    total_timesteps: options.TotalTimesteps = None,
+    overrides: options.Overrides = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Continue a run from its newest good checkpoint, exactly as if it had never stopped."""
+    from longhaul.app.train import Asked, resume_run
+
+    asked = Asked(root=run, as_json=as_json, quiet=quiet)
+    raise typer.Exit(
+        resume_run(run, asked, total_timesteps=total_timesteps, overrides=overrides or ())
+    )
+
+
+def verify_resume(
+    task: options.Task = "gym:CartPole-v1",
+    iterations: Annotated[int, typer.Option(help="Length of the compared runs.")] = 12,
+    interruptions: Annotated[int, typer.Option(help="How often the second run is cut.")] = 3,
+    kill: Annotated[
+        bool, typer.Option("--kill", help="Cut with SIGKILL at random moments of a real process.")
+    ] = False,
+    preset: options.Preset = "",
+    config: options.ConfigFile = None,
+    overrides: options.Overrides = None,
+    seed: options.Seed = None,
+    num_envs: options.NumEnvs = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Prove on this machine that an interrupted and resumed run equals an uninterrupted one."""
+    from longhaul.app.configure import ConfigSources, resolve
+    from longhaul.app.verify import Trial, verify
+
+    resolved = resolve(
+        ConfigSources(
+            task=task,
+            preset=preset,
+            file=config,
+            flags={"seed": seed, "num_envs": num_envs},
+            overrides=overrides or (),
+        )
+    )
+    trial = Trial(iterations=iterations, interruptions=interruptions, kill=kill)
+    report = verify(resolved, trial)
+    typer.echo(report.as_json() if as_json else report.as_text())
+    if not report.equal:
+        raise typer.Exit(1)

@@ -1,0 +1,52 @@
+"""The `longhaul` command: one function per command, and the exit code of every ending."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from longhaul.cli import experiment, look, measure
+from longhaul.core.errors import LonghaulError
+
+ABOUT = "Train agents in runs that are fast, unkillable, exactly resumable and self-explaining."
+
+app = typer.Typer(
+    name="longhaul",
+    help=ABOUT,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+experiment.register(app)
+look.register(app)
+measure.register(app)
+
+
+@app.callback(invoke_without_command=True)
+def longhaul(
+    version: bool = typer.Option(False, "--version", help="Show the version and exit."),
+) -> None:
+    """Train agents in runs that are fast, unkillable, exactly resumable and self-explaining."""
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"longhaul {installed('longhaul')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; a user's mistake ends in one line and a documented exit code."""
+    try:
+        app()
+    except LonghaulError as error:
+        sys.stderr.write(f"longhaul: {error}\n")
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader of our output left (`longhaul ... | head`); that is not an error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.stderr.write("longhaul: stopped at once; the last checkpoint is safe\n")
+        sys.exit(130)

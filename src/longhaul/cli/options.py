@@ -1,0 +1,27 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Task = Annotated[
+    str, typer.Argument(help="What to train on, e.g. gym:CartPole-v1; see `longhaul tasks`.")
+]
+Run = Annotated[Path, typer.Argument(help="A run directory.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for programs to stdout.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change one config key; may be repeated."),
+]
+Preset = Annotated[str, typer.Option(help="A named preset of the task instead of its own.")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="A TOML file with config values.")
+]
+RunsRoot = Annotated[Path, typer.Option(help="Where run directories are made.")]
+Seed = Annotated[int | None, typer.Option(help="The run's seed.")]
+NumEnvs = Annotated[int | None, typer.Option(help="Environments stepped side by side.")]
+TotalTimesteps = Annotated[int | None, typer.Option(help="Steps to train for, over all envs.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while training.")]

@@ -1,0 +1,84 @@
+"""Reading plain data into frozen dataclasses, with errors that name the key and the remedy."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import textwrap
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from longhaul.core.errors import ConfigError, suggestion
+
+C = TypeVar("C")
+
+
+def convert(values: Mapping[str, Any], kind: type[C], *, where: str = "") -> C:
+    """Return `values` as the dataclass `kind`; `where` is the path the user would write."""
+    refuse_unknown_keys(values, kind, where=where)
+    try:
+        return msgspec.convert(dict(values), kind)
+    except msgspec.ValidationError as error:
+        cause = error.__cause__
+        if isinstance(cause, ConfigError):
+            raise cause from None
+        raise ConfigError(_readable(str(error), where)) from None
+
+
+def _readable(message: str, where: str) -> str:
+    """Turn msgspec's `Expected int - at $.learn.epochs` into `learn.epochs: expected int`."""
+    text, _, path = message.partition(" - at ")
+    key = ".".join(part for part in (where, path.strip("`").removeprefix("$").lstrip(".")) if part)
+    text = text.replace("`", "")
+    return f"{key}: {text[:1].lower()}{text[1:]}" if key else text
+
+
+def refuse_unknown_keys(values: Mapping[str, Any], kind: type, *, where: str = "") -> None:
+    """Raise for the first key, at any depth, that `kind` does not declare."""
+    known = field_types(kind)
+    for key, value in values.items():
+        path = f"{where}.{key}" if where else key
+        if key not in known:
+            raise ConfigError(f"unknown config key {path!r}{suggestion(key, known)}")
+        inner = known[key]
+        if dataclasses.is_dataclass(inner):
+            if not isinstance(value, Mapping):
+                raise ConfigError(f"{path} is a table of settings, not {value!r}")
+            refuse_unknown_keys(value, typing.cast(type, inner), where=path)
+
+
+def field_types(kind: type) -> dict[str, Any]:
+    """Return the resolved type of each field of a dataclass."""
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+def field_docs(kind: type) -> dict[str, str]:
+    """Return the docstring written under each field of a dataclass."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    body = typing.cast(ast.ClassDef, tree.body[0]).body
+    docs: dict[str, str] = {}
+    for statement, following in itertools.pairwise(body):
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(following, ast.Expr):
+            continue
+        text = following.value
+        if isinstance(text, ast.Constant) and isinstance(text.value, str):
+            docs[ast.unparse(statement.target)] = " ".join(text.value.split())
+    return docs
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with the values of `over` put on top, table by table."""
+    merged = dict(base)
+    for key, value in over.items():
+        below = merged.get(key)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            merged[key] = merge(below, value)
+        else:
+            merged[key] = value
+    return merged

@@ -1,0 +1,81 @@
+"""Stepping a vector env with a policy and writing down what happened."""
+
+from __future__ import annotations
+
+import torch
+
+from longhaul.core.env import VectorEnv
+from longhaul.core.policy import Policy
+from longhaul.core.rollout import Memory, Rollout, clear_started
+from longhaul.core.seeds import Seeds, generator_state, restore_generator
+from longhaul.core.settings import Settings
+from longhaul.core.state import State
+from longhaul.engine.tape import Tape
+
+
+class RolloutCollector:
+    """Brings rollouts by the policy as it is at the moment of asking."""
+
+    def __init__(
+        self, env: VectorEnv, policy: Policy, seeds: Seeds, *, steps: int, chunk: int
+    ) -> None:
+        self.env = env
+        self.policy = policy
+        self._steps = steps
+        self._chunk = chunk or steps
+        self._actions = torch.Generator().manual_seed(seeds.integer("collect", "actions"))
+        self._noise = seeds.generator("collect", "noise")
+        self._memory: Memory = policy.initial(env.rows)
+        self._begun = False
+
+    def collect(self, settings: Settings) -> Rollout:
+        """Return the next rollout."""
+        self.env.configure(settings)
+        if not self._begun:
+            self.env.reset()
+            self._begun = True
+        noise_seed = int(self._noise.integers(2**31))
+        self.policy.set_noise(noise_seed)
+        tape = Tape(self.env, self._memory, steps=self._steps, chunk=self._chunk)
+        with torch.inference_mode():
+            for step in range(self._steps):
+                self._advance(tape, step, settings)
+        return tape.finish(self.policy, self._present_memory(), settings, noise_seed=noise_seed)
+
+    def _advance(self, tape: Tape, step: int, settings: Settings) -> None:
+        memory = self._present_memory()
+        obs, mask = tape.before(step, memory)
+        act = self.policy.act(obs, memory, settings, mask=mask, generator=self._actions)
+        self._memory = act.memory
+        actions = act.action.numpy()
+        tape.after(step, act, self.env.step(actions))
+
+    def _present_memory(self) -> Memory:
+        """Return the memory with rows that begin an episode cleared."""
+        started = self.env.slots.started
+        if not self._memory or not started.any():
+            return self._memory
+        return clear_started(self._memory, torch.from_numpy(started))
+
+    def close(self) -> None:
+        """End the environments."""
+        self.env.close()
+
+    def state_dict(self) -> State:
+        """Return the environments' states, the memory and the generators."""
+        return {
+            "begun": self._begun,
+            "env": self.env.state_dict() if self._begun else {},
+            "memory": {name: part.clone() for name, part in self._memory.items()},
+            "actions": self._actions.get_state(),
+            "noise": generator_state(self._noise),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue exactly where the saved collector stood."""
+        self._begun = bool(state["begun"])
+        if self._begun:
+            self.env.load_state_dict(state["env"])
+        self._memory = dict(state["memory"])
+        self._actions.set_state(state["actions"])
+        restore_generator(self._noise, state["noise"])

@@ -1,0 +1,51 @@
+"""The training loop: every step of a run, in order, on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from longhaul.core.control import View
+from longhaul.core.parts import Collector, Evaluator, Learner
+from longhaul.core.progress import Progress
+from longhaul.core.settings import Settings
+from longhaul.engine.summary import Summary
+from longhaul.engine.watch import Watch
+from longhaul.runs.recorder import Recorder
+from longhaul.schedule.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the loop turns; new behaviour enters through one of these."""
+
+    collector: Collector
+    learner: Learner
+    summary: Summary
+    evaluator: Evaluator
+    schedule: Schedule
+    recorder: Recorder
+    watch: Watch
+
+
+def train(parts: Parts, settings: Settings, until: Callable[[Progress], str | None]) -> str:
+    """Collect, learn, measure, steer, record; return the reason for stopping."""
+    progress, settings = parts.recorder.restore(settings)
+    while (reason := until(progress)) is None:
+        with parts.watch.stage("collect"):
+            rollout = parts.collector.collect(settings)
+        with parts.watch.stage("learn"):
+            learned = parts.learner.update(rollout, settings)
+        progress = progress.after(rollout)
+        metrics = {**parts.summary.of(rollout, progress), **learned}
+        if parts.evaluator.due(progress):
+            with parts.watch.stage("evaluate"):
+                metrics |= parts.evaluator.measure(progress, settings)
+        view = View(progress, metrics, settings)
+        settings, changes = parts.schedule.step(view)
+        parts.recorder.record(view, changes, rollout.episodes, parts.watch.lap(rollout))
+        if parts.recorder.due(progress):
+            with parts.watch.stage("checkpoint"):
+                parts.recorder.checkpoint(progress, settings)
+    parts.recorder.checkpoint(progress, settings)
+    return reason

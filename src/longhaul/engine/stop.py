@@ -1,0 +1,30 @@
+"""When a run ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from longhaul.core.progress import Progress
+
+Until = Callable[[Progress], str | None]
+
+FINISHED = "total_timesteps reached"
+
+
+def after_steps(total: int) -> Until:
+    """Stop once `total` steps were taken."""
+    return lambda progress: FINISHED if progress.env_steps >= total else None
+
+
+def after_iterations(total: int) -> Until:
+    """Stop once `total` iterations were made."""
+    return lambda progress: f"{total} iterations made" if progress.iteration >= total else None
+
+
+def first_of(*conditions: Until) -> Until:
+    """Stop for the first reason any condition gives."""
+
+    def until(progress: Progress) -> str | None:
+        return next(filter(None, (condition(progress) for condition in conditions)), None)
+
+    return until

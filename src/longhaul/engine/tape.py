@@ -1,0 +1,162 @@
+"""The record of one rollout while it is being made."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from longhaul.core.env import Array, Episode, Finals, Step, VectorEnv, empty_actions
+from longhaul.core.policy import Act, Policy
+from longhaul.core.rollout import Bootstrap, Memory, Rollout, TensorTree
+from longhaul.core.settings import Settings
+
+
+class Tape:
+    """Arrays for T steps of N rows, written step by step.
+
+    Tensors and arrays share their memory: writing a NumPy row costs a fraction of a tensor one,
+    and the tensors are made outside inference mode, so that the learner may keep them.
+    """
+
+    def __init__(self, env: VectorEnv, memory: Memory, *, steps: int, chunk: int) -> None:
+        self._env = env
+        self._slots = slots = env.slots
+        rows = env.rows
+        self._chunk = chunk
+        self._obs = {
+            name: np.empty((steps, *part.shape), part.dtype) for name, part in slots.obs.items()
+        }
+        self._obs_tensor = {name: torch.from_numpy(part) for name, part in self._obs.items()}
+        action = empty_actions(env.spec, rows)
+        self._action = np.empty((steps, *action.shape), action.dtype)
+        self._numbers = np.empty((3, steps, rows), np.float32)
+        self._flags = np.empty((5, steps, rows), np.bool_)
+        self._mask = None if slots.mask is None else np.empty((steps, *slots.mask.shape), np.bool_)
+        self._mask_tensor = None if self._mask is None else torch.from_numpy(self._mask)
+        self._memory = {
+            name: torch.empty((steps // chunk, *part.shape), dtype=part.dtype)
+            for name, part in memory.items()
+        }
+        self._episodes: list[Episode] = []
+        self._truncations: list[tuple[int, Array, dict[str, Array], Memory]] = []
+        self._terms = dict.fromkeys(slots.terms, 0.0)
+
+    def before(self, step: int, memory: Memory) -> tuple[TensorTree, Tensor | None]:
+        """Write down what the policy is about to see, and return it as tensors."""
+        slots = self._slots
+        for name, part in slots.obs.items():
+            self._obs[name][step] = part
+        self._flags[0, step] = slots.started
+        self._flags[1, step] = slots.active
+        mask = None
+        if self._mask is not None and self._mask_tensor is not None:
+            self._mask[step] = slots.mask
+            mask = self._mask_tensor[step]
+        if memory and step % self._chunk == 0:
+            for name, part in memory.items():
+                self._memory[name][step // self._chunk] = part
+        return {name: part[step] for name, part in self._obs_tensor.items()}, mask
+
+    def after(self, step: int, act: Act, result: Step) -> None:
+        """Write down what was done and what came of it."""
+        slots = self._slots
+        self._action[step] = act.action.numpy()
+        self._numbers[0, step] = act.log_prob.numpy()
+        self._numbers[1, step] = act.value.numpy()
+        self._numbers[2, step] = slots.reward
+        self._flags[2, step] = slots.terminated
+        self._flags[3, step] = slots.truncated
+        self._flags[4, step] = slots.forced
+        if result.episodes:
+            self._episodes.extend(result.episodes)
+        if result.finals is not None:
+            self._keep_truncated(step, result.finals, act.memory)
+        for name, term in slots.terms.items():
+            self._terms[name] += float(term[self._flags[1, step]].sum(dtype=np.float64))
+
+    def _keep_truncated(self, step: int, finals: Finals, memory: Memory) -> None:
+        cut = self._flags[3, step, finals.rows] & ~self._flags[2, step, finals.rows]
+        if not cut.any():
+            return
+        rows = finals.rows[cut]
+        index = torch.from_numpy(rows)
+        self._truncations.append(
+            (
+                step,
+                rows,
+                {name: part[cut] for name, part in finals.obs.items()},
+                {name: part[index] for name, part in memory.items()},
+            )
+        )
+
+    def finish(
+        self, policy: Policy, memory: Memory, settings: Settings, *, noise_seed: int
+    ) -> Rollout:
+        """Return the rollout; `memory` is the policy's after the last step."""
+        started, active, terminated, truncated, forced = torch.from_numpy(self._flags)
+        log_prob, value, reward = torch.from_numpy(self._numbers)
+        steps, rows = reward.shape
+        last_obs = {name: torch.from_numpy(part.copy()) for name, part in self._slots.obs.items()}
+        return Rollout(
+            obs=self._obs_tensor,
+            action=torch.from_numpy(self._action),
+            log_prob=log_prob,
+            value=value,
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            started=started,
+            active=active,
+            forced=forced,
+            mask=self._mask_tensor,
+            memory=self._memory,
+            chunk=self._chunk,
+            truncations=self._bootstrap_truncations(policy, settings),
+            last=_bootstrap(
+                policy,
+                settings,
+                step=torch.full((rows,), steps - 1),
+                row=torch.arange(rows),
+                obs=last_obs,
+                memory=memory,
+            ),
+            episodes=tuple(self._episodes),
+            terms=self._terms,
+            noise_seed=noise_seed,
+            env_steps=int(active.sum()),
+        )
+
+    def _bootstrap_truncations(self, policy: Policy, settings: Settings) -> Bootstrap:
+        kept = self._truncations
+        if not kept:
+            nothing = torch.empty(0, dtype=torch.int64)
+            return Bootstrap(nothing, nothing, {}, {}, torch.empty(0))
+        return _bootstrap(
+            policy,
+            settings,
+            step=torch.cat([torch.full((len(rows),), step) for step, rows, _, _ in kept]),
+            row=torch.from_numpy(np.concatenate([rows for _, rows, _, _ in kept])),
+            obs={
+                name: torch.from_numpy(np.concatenate([obs[name] for _, _, obs, _ in kept]))
+                for name in self._obs
+            },
+            memory={
+                name: torch.cat([memory[name] for _, _, _, memory in kept]) for name in self._memory
+            },
+        )
+
+
+def _bootstrap(
+    policy: Policy,
+    settings: Settings,
+    *,
+    step: Tensor,
+    row: Tensor,
+    obs: TensorTree,
+    memory: Memory,
+) -> Bootstrap:
+    kept = {name: part.clone() for name, part in memory.items()}
+    with torch.no_grad():
+        value = policy.value(obs, kept, settings)
+    return Bootstrap(step=step, row=row, obs=obs, memory=kept, value=value)

@@ -1,0 +1,1 @@
+"""Tiny tasks with known answers, to see in seconds whether a learner works."""
