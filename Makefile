@@ -1,0 +1,85 @@
+# Every target sets itself up in .venv from constraints.txt; a stamp makes that free when nothing
+# changed. Paths are relative, so the checkout may live in a folder with spaces in its name.
+
+TASK ?= gym:CartPole-v1
+ARGS ?=
+# V=1 shows what pip does.
+V ?=
+
+SHELL := /bin/sh
+BIN := .venv/bin
+PIP_FLAGS := --disable-pip-version-check $(if $(V),,-qq)
+PIP := $(BIN)/python -m pip install $(PIP_FLAGS) -c constraints.txt
+
+# What each kind of work installs beside the core.
+train_EXTRAS := box2d
+dev_EXTRAS := box2d,dev,peers
+docs_EXTRAS := docs
+
+# A virtual environment holds absolute paths: one that was moved is made again.
+ifneq "$(shell cat .venv/made-in 2>/dev/null)" "$(CURDIR)"
+MOVED := moved
+endif
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: train test lint check bench docs clean help moved
+
+train: .venv/ready-train ## train TASK (default gym:CartPole-v1); more options in ARGS="..."
+	@$(BIN)/longhaul train "$(TASK)" $(ARGS)
+
+test: .venv/ready-dev ## run the test suite; ARGS="-m slow" for the long ones
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: .venv/ready-dev ## format, lint, spelling, types and layers, without the tests
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/codespell
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+check: lint ## lint, then all tests with the coverage floor: one meaning of green
+	@$(BIN)/python -m pytest -n 0 tests/test_layout.py tests/test_repository.py
+	@$(BIN)/python -m pytest --cov
+
+bench: .venv/ready-dev ## steps per second on TASK, beside Stable-Baselines3
+	@$(BIN)/longhaul bench train "$(TASK)" --peer sb3 $(ARGS)
+
+docs: .venv/ready-docs ## build the documentation into site/, failing on a broken link
+	@$(BIN)/mkdocs build --strict --quiet
+
+clean: ## remove .venv, caches and built pages; runs/ is kept
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf .coverage htmlcov site build dist
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help: ## list these targets
+	@sed -n 's/^\([a-z][a-z]*\):.*## \(.*\)/\1|\2/p' Makefile \
+		| while IFS='|' read -r name what; do printf '  make %-6s %s\n' "$$name" "$$what"; done
+
+# hatchling first and no build isolation: the editable build then needs no network of its own.
+.venv/made-in: $(MOVED)
+	@python=; \
+	if [ -n "$$PYTHON" ]; then set -- "$$PYTHON"; \
+	else set -- python3.11 python3.12 python3.13 python3; fi; \
+	for candidate in "$$@"; do \
+		if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			python=$$candidate; break; \
+		fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+		echo "longhaul needs Python 3.11 or newer; $${PYTHON:-python3} is" \
+			"$$("$${PYTHON:-python3}" -V 2>/dev/null || echo missing)." \
+			"Install one, or name it: make PYTHON=python3.12" >&2; exit 1; \
+	fi; \
+	echo "Making .venv with $$("$$python" -V)"; \
+	"$$python" -m venv --clear .venv || { \
+		echo "could not make .venv; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@$(PIP) hatchling editables
+	@pwd -P > $@
+
+.venv/ready-%: pyproject.toml constraints.txt .venv/made-in
+	@echo "Installing what '$*' needs (minutes the first time, nothing afterwards)"
+	@$(PIP) --no-build-isolation -e '.[$($*_EXTRAS)]'
+	@touch $@
