@@ -1,0 +1,100 @@
+"""A setting that follows a curve over the run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from longhaul.core.control import Decision, View
+from longhaul.core.errors import ConfigError
+from longhaul.core.progress import Progress
+from longhaul.core.settings import Assignment, Setting
+from longhaul.schedule.axis import Axis, check_axis, position, words
+
+
+@dataclass(frozen=True, slots=True)
+class RampState:
+    """Nothing: the value follows from the progress alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """Anneal one setting from `start` to `end` along the run, after an optional warm-up."""
+
+    name: str
+    """The controller's unique name."""
+    setting: Setting[float]
+    """The setting to anneal."""
+    start: float
+    """The value at the beginning, or once the warm-up is over."""
+    end: float = 0.0
+    """The value at `finish` and after it."""
+    shape: Literal["linear", "cosine", "constant"] = "linear"
+    """The curve from `start` to `end`; `constant` stays at `start`."""
+    along: Axis = "run"
+    """What `warm_up` and `finish` are counted in."""
+    finish: float = 1.0
+    """Where `end` is reached."""
+    warm_up: float = 0.0
+    """Where the warm-up ends and the curve begins; 0 means no warm-up."""
+    start_factor: float = 0.0
+    """The warm-up leads in a straight line from `start_factor * start` to `start`."""
+    total: int = 0
+    """Env steps of the whole run, needed along `run`; the run's own length if left out."""
+
+    def __post_init__(self) -> None:
+        check_axis(self.name, self.along, self.total)
+        if not 0 <= self.warm_up < self.finish:
+            raise ConfigError(
+                f"schedule.{self.name} needs 0 <= warm_up < finish, not "
+                f"warm_up = {self.warm_up}, finish = {self.finish}"
+            )
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """No metric."""
+        return ()
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The annealed setting."""
+        return (self.setting.name,)
+
+    @property
+    def extremes(self) -> tuple[Assignment, ...]:
+        """The outermost values it may assign."""
+        values = {self.start}
+        if self.shape != "constant":
+            values.add(self.end)
+        if self.warm_up > 0:
+            values.add(self.start * self.start_factor)
+        return tuple(self.setting.to(value) for value in sorted(values))
+
+    def initial(self) -> RampState:
+        """Return the empty state."""
+        return RampState()
+
+    def value_at(self, progress: Progress) -> float:
+        """Return the setting's value once the run has come this far."""
+        place = position(progress, self.along, self.total)
+        if place < self.warm_up:
+            factor = self.start_factor + (1 - self.start_factor) * place / self.warm_up
+            return self.start * factor
+        share = min(1.0, (place - self.warm_up) / (self.finish - self.warm_up))
+        if self.shape == "constant":
+            return self.start
+        if share == 1.0:
+            return self.end
+        if self.shape == "cosine":
+            share = (1 - math.cos(math.pi * share)) / 2
+        return self.start + (self.end - self.start) * share
+
+    def decide(self, state: RampState, view: View) -> Decision[RampState]:
+        """Put the setting on the curve."""
+        value = self.value_at(view.progress)
+        if view.settings[self.setting] == value:
+            return Decision(state)
+        place = position(view.progress, self.along, self.total)
+        phase = "warm-up" if place < self.warm_up else f"{self.shape} ramp"
+        return Decision(state, (self.setting.to(value),), f"{phase} at {words(self.along, place)}")

@@ -1,0 +1,250 @@
+"""Hard starts, handed to the environments in order and counted as they are used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from longhaul.core.control import Decision, View
+from longhaul.core.errors import ConfigError
+from longhaul.core.settings import Assignment, Setting, SettingValue
+
+
+@dataclass(frozen=True, slots=True)
+class StartStage:
+    """A pool of starts, dealt in order and again from its beginning, for a given length."""
+
+    length: int
+    """How long the stage lasts, in the queue's unit."""
+    starts: tuple[SettingValue, ...]
+    """The pool; each element is what the environment takes as a start."""
+    category: str = ""
+    """What the stage is counted under; several stages may share one."""
+    label: str = ""
+    """What people call the stage; `stage 1` and so on if left out."""
+
+    def slice(self, begin: int, count: int) -> tuple[SettingValue, ...]:
+        """Return `count` starts from the `begin`-th on, cycling through the pool."""
+        return tuple(self.starts[(begin + k) % len(self.starts)] for k in range(count))
+
+
+@dataclass(frozen=True, slots=True)
+class StartQueueState:
+    """Where the queue stands; the starts that wait to be dealt are the setting itself."""
+
+    stage: int = 0  # the number of stages once all are over
+    used: int = 0  # starts used in this stage, the offset into its pool
+    used_of_batch: int = 0  # starts used of those in the setting
+    began: int = 0  # the iteration after which the stage began
+    laps: int = 0
+    low_hits: int = 0  # successive observations of a low remainder
+    warned_since: int | None = None  # None: no warning is active
+
+
+@dataclass(frozen=True, slots=True)
+class StartQueue:
+    """Deal hard starts from staged pools and keep count of what remains.
+
+    The setting holds the batch that is being dealt, and the next one is written when a metric has
+    counted as many starts used as the batch has. A batch is written once, so no start is dealt
+    from two sources; between two batches episodes begin as they always do.
+    """
+
+    name: str
+    """The controller's unique name."""
+    setting: Setting[tuple[SettingValue, ...]]
+    """The starts waiting to be dealt; empty once the queue is finished."""
+    metric: str
+    """Counts the starts used in the iteration."""
+    stages: tuple[StartStage, ...]
+    """The pools in order."""
+    batch: int
+    """The most starts handed over at once, and so the most used in one iteration."""
+    unit: Literal["starts", "iterations"] = "starts"
+    """What a stage's length is counted in."""
+    repeat: bool = False
+    """Whether to begin again with the first stage after the last."""
+    category: Setting[str] | None = None
+    """A setting that is given the category of the stage; none: it is only measured."""
+    warn_ratio: float = 0.0
+    """Warn when this share of the whole queue or less remains; 0 means never."""
+    warn_patience: int = 1
+    """Successive observations before the warning."""
+
+    def __post_init__(self) -> None:
+        where = f"schedule.{self.name}"
+        if not self.stages:
+            raise ConfigError(f"{where} has no stages")
+        for index, stage in enumerate(self.stages):
+            if stage.length < 1 or not stage.starts:
+                raise ConfigError(
+                    f"{where}: {self._label(index)} has length {stage.length} and "
+                    f"{len(stage.starts)} starts; both must be at least 1"
+                )
+        if self.batch < 1 or self.warn_patience < 1:
+            raise ConfigError(f"{where}: batch and warn_patience must be at least 1")
+        if not 0 <= self.warn_ratio <= 1:
+            raise ConfigError(f"{where}.warn_ratio = {self.warn_ratio} is not in [0, 1]")
+
+    def _label(self, index: int) -> str:
+        return self.stages[index].label or f"stage {index + 1}"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The count of starts used."""
+        return (self.metric,)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The starts and the category's setting."""
+        names = (self.setting.name,)
+        return names if self.category is None else (*names, self.category.name)
+
+    @property
+    def emits(self) -> tuple[str, ...]:
+        """The queue's own metrics."""
+        return tuple(self._metrics(StartQueueState(), 0))
+
+    @property
+    def extremes(self) -> tuple[Assignment, ...]:
+        """The empty queue and every stage's pool."""
+        pools = [self.setting.to(()), *(self.setting.to(stage.starts) for stage in self.stages)]
+        if self.category is None:
+            return tuple(pools)
+        return (*pools, *(self.category.to(stage.category) for stage in self.stages))
+
+    @property
+    def capacity(self) -> int:
+        """The length of all stages together."""
+        return sum(stage.length for stage in self.stages)
+
+    def initial(self) -> StartQueueState:
+        """Return the state before the first start."""
+        return StartQueueState()
+
+    def decide(self, state: StartQueueState, view: View) -> Decision[StartQueueState]:
+        """Count what was used, enter the next stage if its time has come, refill the setting."""
+        waiting = view.settings[self.setting]
+        iteration = view.progress.iteration
+        is_counted = self.metric in view.metrics
+        # An empty setting before the end is a queue that has not been filled for the first time.
+        is_unfilled = not waiting and state.stage < len(self.stages)
+        if not (is_counted or is_unfilled or self._stage_is_over(state, iteration)):
+            return Decision(state)
+        count = min(int(view.metrics.get(self.metric, 0)), len(waiting) - state.used_of_batch)
+        state = replace(state, used=state.used + count, used_of_batch=state.used_of_batch + count)
+        before = state
+        while self._stage_is_over(state, iteration):
+            state = self._next_stage(state)
+        has_moved = (state.stage, state.laps) != (before.stage, before.laps)
+        why = f"{self._words(state)}" if has_moved else ""
+        if has_moved or state.used_of_batch >= len(waiting):
+            state = replace(state, used_of_batch=0)
+            waiting = self._batch(state, waiting)
+            why = why or f"{self._words(state)}, from start {state.used}"
+        if is_counted:
+            state, warning = self._watch(state, iteration)
+            why = "; ".join(part for part in (why, warning) if part)
+        return Decision(
+            state, self._changes(state, view, waiting), why, self._metrics(state, iteration)
+        )
+
+    def _stage_is_over(self, state: StartQueueState, iteration: int) -> bool:
+        if state.stage >= len(self.stages):
+            return False
+        done = state.used if self.unit == "starts" else iteration - state.began
+        return done >= self.stages[state.stage].length
+
+    def _next_stage(self, state: StartQueueState) -> StartQueueState:
+        """Return the state at the beginning of the next stage, its pool dealt from the top."""
+        began = state.began
+        if self.unit == "iterations":
+            began += self.stages[state.stage].length
+        stage, laps = state.stage + 1, state.laps
+        if stage == len(self.stages) and self.repeat:
+            stage, laps = 0, laps + 1
+        return replace(state, stage=stage, laps=laps, used=0, used_of_batch=0, began=began)
+
+    def _batch(
+        self, state: StartQueueState, previous: tuple[SettingValue, ...]
+    ) -> tuple[SettingValue, ...]:
+        if state.stage >= len(self.stages):
+            return ()
+        stage = self.stages[state.stage]
+        size = self.batch
+        if self.unit == "starts":
+            size = min(size, stage.length - state.used)
+        batch = stage.slice(state.used, size)
+        # A setting that keeps its value is not dealt again, so a batch like the last is one longer.
+        return stage.slice(state.used, size + 1) if batch == previous else batch
+
+    def _changes(
+        self, state: StartQueueState, view: View, waiting: tuple[SettingValue, ...]
+    ) -> tuple[Assignment, ...]:
+        changes: list[Assignment] = []
+        if waiting != view.settings[self.setting]:
+            changes.append(self.setting.to(waiting))
+        if self.category is not None and state.stage < len(self.stages):
+            category = self.stages[state.stage].category
+            if category != view.settings[self.category]:
+                changes.append(self.category.to(category))
+        return tuple(changes)
+
+    def _watch(self, state: StartQueueState, iteration: int) -> tuple[StartQueueState, str]:
+        """Return the state with the warning raised, kept or cleared, and what to say about it."""
+        ratio = self._remaining(state, iteration) / self.capacity
+        if self.warn_ratio <= 0:
+            return state, ""
+        if ratio > self.warn_ratio:
+            cleared = replace(state, low_hits=0, warned_since=None)
+            if state.warned_since is None:
+                return cleared, ""
+            lasted = iteration - state.warned_since
+            return cleared, f"warning cleared after {lasted} iterations, {ratio:.1%} remain"
+        hits = state.low_hits + 1
+        if state.warned_since is not None or hits < self.warn_patience:
+            return replace(state, low_hits=hits), ""
+        raised = replace(state, low_hits=hits, warned_since=iteration)
+        return raised, f"warning: {ratio:.1%} of the starts remain, {self.warn_ratio:.1%} is low"
+
+    def _spent(self, state: StartQueueState, iteration: int) -> int:
+        """Return how much of the present lap is over, in the queue's unit."""
+        past = sum(stage.length for stage in self.stages[: state.stage])
+        if state.stage >= len(self.stages):
+            return past
+        within = state.used if self.unit == "starts" else iteration - state.began
+        return past + min(within, self.stages[state.stage].length)
+
+    def _remaining(self, state: StartQueueState, iteration: int) -> int:
+        return self.capacity - self._spent(state, iteration)
+
+    def _words(self, state: StartQueueState) -> str:
+        if state.stage >= len(self.stages):
+            return "all stages are over"
+        return self._label(state.stage)
+
+    def _metrics(self, state: StartQueueState, iteration: int) -> dict[str, float]:
+        prefix = f"starts/{self.name}"
+        remaining = self._remaining(state, iteration)
+        ends = [sum(s.length for s in self.stages[: k + 1]) for k in range(len(self.stages))]
+        spent = self._spent(state, iteration)
+        stage = min(state.stage, len(self.stages) - 1)
+        length = self.stages[stage].length
+        since = state.warned_since
+        metrics = {
+            f"{prefix}_stage": float(stage + 1),
+            f"{prefix}_stage_progress": (spent - ends[stage] + length) / length,
+            f"{prefix}_remaining": float(remaining),
+            f"{prefix}_remaining_ratio": remaining / self.capacity,
+            f"{prefix}_laps": float(state.laps),
+            f"{prefix}_low_hits": float(state.low_hits),
+            f"{prefix}_warning": float(since is not None),
+            f"{prefix}_warning_duration": 0.0 if since is None else float(iteration - since + 1),
+        }
+        for category in dict.fromkeys(s.category for s in self.stages if s.category):
+            own = [k for k, s in enumerate(self.stages) if s.category == category]
+            left = sum(min(self.stages[k].length, max(0, ends[k] - spent)) for k in own)
+            entered = sum(k <= stage for k in own)
+            metrics[f"{prefix}_remaining_{category}"] = float(left)
+            metrics[f"{prefix}_reentries_{category}"] = float(max(0, entered - 1))
+        return metrics
