@@ -1,0 +1,46 @@
+"""How often a run is saved and what is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from longhaul.core.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointConfig:
+    """When checkpoints are written and which ones stay."""
+
+    every_iterations: int = 0
+    """Save after this many iterations; 0 leaves it to `every_seconds`."""
+
+    every_seconds: float = 60.0
+    """Save when this many seconds have passed since the last checkpoint; 0 turns it off. The
+    moment of saving changes nothing in the run."""
+
+    keep_last: int = 3
+    """How many of the newest checkpoints stay, at least 1. More than one is what a damaged newest
+    checkpoint falls back to."""
+
+    keep_best: int = 1
+    """How many checkpoints with the best score stay beside the newest ones."""
+
+    best_metric: str = "eval/mean_reward"
+    """The metric that scores a checkpoint."""
+
+    higher_is_better: bool = True
+    """Whether a greater score is a better one."""
+
+    reserve_megabytes: int = 64
+    """Disk space that must stay free beside twice the size of the checkpoint to be written."""
+
+    def __post_init__(self) -> None:
+        for name, value, low in (
+            ("every_iterations", self.every_iterations, 0),
+            ("every_seconds", self.every_seconds, 0),
+            ("keep_last", self.keep_last, 1),
+            ("keep_best", self.keep_best, 0),
+            ("reserve_megabytes", self.reserve_megabytes, 0),
+        ):
+            if not value >= low:
+                raise ConfigError(f"checkpoint.{name} = {value!r} must be at least {low}")

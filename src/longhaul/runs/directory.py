@@ -1,0 +1,205 @@
+"""The run directory: where everything about one run is."""
+
+from __future__ import annotations
+
+import errno
+import re
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from longhaul.core.errors import ConfigError, ResourceError
+from longhaul.runs.durable import sync_directory, write_durably
+from longhaul.runs.record import RunRecord, Status, decode_record, encode_record
+
+_UNFIT = re.compile(r"[^a-z0-9._-]+")
+_LONGEST = 80
+
+
+def slug(text: str) -> str:
+    """Return `text` as a name of a-z 0-9 . _ - that is safe as a folder: gym:A-v1 is gym-a-v1."""
+    fit = _UNFIT.sub("-", text.lower()).strip(".-")
+    if not fit or len(fit) > _LONGEST:
+        raise ConfigError(
+            f"{text!r} cannot name a folder; use 1 to {_LONGEST} of a-z 0-9 . _ - and begin with "
+            "a letter or digit"
+        )
+    return fit
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """The files of one run."""
+
+    path: Path
+
+    @property
+    def record(self) -> Path:
+        """What the run is: task, name, seed, versions, command, status."""
+        return self.path / "run.json"
+
+    @property
+    def config(self) -> Path:
+        """The resolved config."""
+        return self.path / "config.toml"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the trainer."""
+        return self.path / "lock"
+
+    @property
+    def heartbeat(self) -> Path:
+        """What the trainer is doing, rewritten every few seconds."""
+        return self.path / "heartbeat.json"
+
+    @property
+    def metrics(self) -> Path:
+        """One row per iteration; nothing in it depends on a clock."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def timings(self) -> Path:
+        """One row per iteration of what does depend on a clock, such as time/fps."""
+        return self.path / "timings.jsonl"
+
+    @property
+    def episodes(self) -> Path:
+        """One row per finished episode."""
+        return self.path / "episodes.jsonl"
+
+    @property
+    def events(self) -> Path:
+        """One row per decision of the schedule."""
+        return self.path / "events.jsonl"
+
+    @property
+    def sessions(self) -> Path:
+        """What happened to the processes: starts, resumes, signals, faults, ends."""
+        return self.path / "sessions.jsonl"
+
+    @property
+    def metrics_table(self) -> Path:
+        """The metrics in columns, written at the end."""
+        return self.path / "metrics.parquet"
+
+    @property
+    def checkpoints(self) -> Path:
+        """One folder per checkpoint."""
+        return self.path / "checkpoints"
+
+    @property
+    def evaluations(self) -> Path:
+        """Results of evaluations."""
+        return self.path / "evaluations"
+
+    @property
+    def media(self) -> Path:
+        """Videos and pictures."""
+        return self.path / "media"
+
+    @property
+    def plots(self) -> Path:
+        """Drawn curves."""
+        return self.path / "plots"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Event files of TensorBoard."""
+        return self.path / "tensorboard"
+
+    @property
+    def crash(self) -> Path:
+        """Log lines set aside on resume, damaged logs, reproductions of faults."""
+        return self.path / "crash"
+
+    @property
+    def report(self) -> Path:
+        """The report as one page."""
+        return self.path / "report.html"
+
+    @property
+    def notebook(self) -> Path:
+        """Notes by people."""
+        return self.path / "notebook.md"
+
+    def read_record(self) -> RunRecord:
+        """Return run.json, or raise `ConfigError` if this is no run directory."""
+        try:
+            content = self.record.read_bytes()
+        except FileNotFoundError:
+            raise ConfigError(f"{self.path} is not a run directory: it has no run.json") from None
+        except OSError as error:
+            raise ConfigError(f"{self.record} cannot be read: {error.strerror}") from error
+        return decode_record(content, self.record)
+
+
+def create_run(root: Path, record: RunRecord, config_text: str) -> RunDirectory:
+    """Make `root/<task>/<time>-<name>-s<seed>` with run.json and config.toml, or nothing at all."""
+    task_folder = root / slug(record.task)
+    run_id = f"{record.created_at:%Y%m%d-%H%M%S}-{slug(record.name)}-s{record.seed}"
+    if len(run_id) > _LONGEST:
+        raise ConfigError(
+            f"the run's name {record.name!r} is too long: {run_id!r} has more than {_LONGEST} "
+            "characters"
+        )
+    made = [path for path in (task_folder, *task_folder.parents) if not path.exists()]
+    temporary = task_folder / f".tmp-{uuid.uuid4().hex}"
+    try:
+        task_folder.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+        write_durably(temporary / "run.json", [encode_record(record)])
+        write_durably(temporary / "config.toml", [config_text.encode()])
+        (temporary / "checkpoints").mkdir()
+        sync_directory(temporary)
+        path = _rename_to_free_name(temporary, task_folder / run_id)
+        sync_directory(task_folder)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        _remove_empty(made)
+        kind = ResourceError if error.errno in (errno.ENOSPC, errno.EDQUOT) else ConfigError
+        raise kind(
+            f"cannot create a run in {root}: {error.strerror}; make that folder writable or "
+            "choose another one for the runs"
+        ) from error
+    return RunDirectory(path)
+
+
+def _rename_to_free_name(temporary: Path, wanted: Path) -> Path:
+    """Give the folder its name; a second run of the same second gets a number."""
+    path, number = wanted, 1
+    while path.exists():
+        number += 1
+        path = wanted.with_name(f"{wanted.name}.{number}")
+    return temporary.rename(path)
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """Remove the folders this call made, innermost first, unless somebody else uses them."""
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+
+
+def list_run_directories(folder: Path) -> list[RunDirectory]:
+    """Return the runs right inside `folder`, oldest first."""
+    return [RunDirectory(record.parent) for record in sorted(folder.glob("[!.]*/run.json"))]
+
+
+def find_unfinished(root: Path, task: str, name: str, seed: int) -> RunDirectory | None:
+    """Return the newest run of this task, name and seed that has not finished, if any.
+
+    A run whose run.json is unreadable is an error here: starting afresh beside it would hide it.
+    """
+    run_id = re.compile(rf"\d{{8}}-\d{{6}}-{re.escape(slug(name))}-s{seed}(\.\d+)?")
+    for run in reversed(list_run_directories(root / slug(task))):
+        if not run_id.fullmatch(run.path.name):
+            continue
+        record = run.read_record()
+        is_same = (record.task, record.name, record.seed) == (task, name, seed)
+        if is_same and record.status is not Status.FINISHED:
+            return run
+    return None

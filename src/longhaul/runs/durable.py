@@ -1,0 +1,100 @@
+"""Writing files so that a power cut leaves the old content or the new, never a mixture."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from longhaul.core.errors import ResourceError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """The length and SHA-256 of a file."""
+
+    length: int
+    sha256: str
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Tell a failure to write `path` as a `ResourceError` with a remedy."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno in _FULL:
+            raise ResourceError(
+                f"no room to write {path}: {reason}; free disk space or raise the quota, then "
+                "start the same command again"
+            ) from error
+        raise ResourceError(
+            f"cannot write {path}: {reason}; repair the disk or its permissions, then start the "
+            "same command again"
+        ) from error
+
+
+def write_all(descriptor: int, content: bytes | memoryview) -> None:
+    """Write all of `content`, however little the system takes at a time."""
+    left = memoryview(content).cast("B") if len(content) else memoryview(b"")
+    while left:
+        left = left[os.write(descriptor, left[: 64 * _BLOCK]) :]
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> Digest:
+    """Create the file, force it to disk, and return the digest of what was meant to be written."""
+    running = hashlib.sha256()
+    length = 0
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        for chunk in chunks:
+            write_all(descriptor, chunk)
+            running.update(chunk)
+            length += memoryview(chunk).nbytes
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return Digest(length, running.hexdigest())
+
+
+def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Put `content` in place of the file's old content in one step."""
+    beside = path.with_name(f".{path.name}.tmp")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        write_all(descriptor, content)
+        if durable:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    beside.replace(path)
+    if durable:
+        sync_directory(path.parent)
+
+
+def digest_file(path: Path) -> Digest:
+    """Return the digest of what the file holds."""
+    running = hashlib.sha256()
+    length = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            running.update(block)
+            length += len(block)
+    return Digest(length, running.hexdigest())

@@ -1,0 +1,126 @@
+"""JSON that gives back exactly what went in: any float, any integer, any key."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from longhaul.core.errors import CheckpointError
+
+_DEEPEST = 200
+# Python refuses to print integers of more than 4300 decimal digits; hexadecimal has no limit.
+_PLAIN_BITS = 4096
+
+WriteLeaf = Callable[[object, str], Any]
+"""Returns the JSON for a value that is not plain, given the place where it is."""
+ReadLeaf = Callable[[str, Any], Any]
+"""Returns the value for a tag and its content."""
+
+
+def refuse(value: object, where: str) -> NoReturn:
+    """Say that a value cannot be saved."""
+    raise CheckpointError(
+        f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which cannot be "
+        "saved; use dicts with text keys, lists, None, bool, int, float, str, bytes, NumPy "
+        "arrays and tensors"
+    )
+
+
+def encode(value: object, where: str, leaf: WriteLeaf = refuse, depth: int = 0) -> Any:
+    """Return JSON values for a tree; what JSON has not becomes an object with one `$tag`."""
+    if depth > _DEEPEST:
+        raise CheckpointError(f"{where} is nested too deeply to be saved, or contains itself")
+    kind = type(value)
+    if value is None or kind is bool:
+        return value
+    if kind is str:
+        return _text(value, where)
+    if kind is int:
+        return _integer(value)
+    if kind is float:
+        return _number(value)
+    if isinstance(value, dict):
+        return {
+            _escape(key, where): encode(element, f"{where}/{key}", leaf, depth + 1)
+            for key, element in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [
+            encode(element, f"{where}/{index}", leaf, depth + 1)
+            for index, element in enumerate(value)
+        ]
+    return leaf(value, where)
+
+
+def _text(value: Any, where: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise CheckpointError(f"{where} holds text that is not valid Unicode") from None
+    return str(value)
+
+
+def _integer(value: Any) -> Any:
+    return value if value.bit_length() <= _PLAIN_BITS else {"$int": hex(value)}
+
+
+def _number(value: Any) -> Any:
+    return value if math.isfinite(value) else {"$float": struct.pack(">d", value).hex()}
+
+
+def _escape(key: object, where: str) -> str:
+    """Return the key with one more `$` in front if it begins with one."""
+    if type(key) is not str:
+        raise CheckpointError(f"{where} has the key {key!r}; keys must be text to be saved")
+    text = _text(key, where)
+    return "$" + text if text.startswith("$") else text
+
+
+def _unknown(tag: str, content: object) -> NoReturn:
+    raise ValueError(f"unknown tag {tag!r}")
+
+
+def decode(value: Any, leaf: ReadLeaf = _unknown) -> Any:
+    """Return the tree that `encode` was given; raises ValueError for what it never writes."""
+    if isinstance(value, list):
+        return [decode(element, leaf) for element in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        ((key, content),) = value.items()
+        if key.startswith("$") and not key.startswith("$$"):
+            return _untag(key, content, leaf)
+    return {
+        (key[1:] if key.startswith("$") else key): decode(element, leaf)
+        for key, element in value.items()
+    }
+
+
+def _untag(tag: str, content: Any, leaf: ReadLeaf) -> Any:
+    if not isinstance(content, str):
+        raise ValueError(f"tag {tag!r} without text")
+    if tag == "$int":
+        return int(content, 16)
+    if tag == "$float":
+        return struct.unpack(">d", bytes.fromhex(content))[0]
+    return leaf(tag, content)
+
+
+def dumps(value: object) -> bytes:
+    """Return encoded values as bytes that depend on nothing else."""
+    return json.dumps(value, allow_nan=False, indent=1).encode() + b"\n"
+
+
+def loads(content: bytes) -> Any:
+    """Return the values in `content`; raises ValueError for anything but strict JSON."""
+    try:
+        return json.loads(content, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,157 @@
+"""Append-only logs of one JSON object per line, with a running hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from longhaul.core.errors import NumericalError
+from longhaul.runs.durable import storage_errors, sync_directory, write_all
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LogMark:
+    """A position in a log: its first `offset` bytes and their SHA-256."""
+
+    offset: int
+    sha256: str
+
+
+LOG_START = LogMark(0, hashlib.sha256().hexdigest())
+"""The mark of an empty log."""
+
+
+def encode_row(row: Mapping[str, Any]) -> bytes:
+    """Return one line: the row's own order of keys, no spaces, no NaN."""
+    try:
+        text = json.dumps(row, allow_nan=False, separators=(",", ":"), default=_plain_number)
+    except ValueError as error:
+        raise NumericalError(f"{_find_non_finite(row)} cannot be logged") from error
+    return text.encode() + b"\n"
+
+
+def _plain_number(value: object) -> object:
+    """Return a NumPy scalar as a Python number, which JSON knows."""
+    item = value.item() if hasattr(value, "item") else value
+    if not isinstance(item, (bool, int, float, str)):
+        raise TypeError(f"a log row holds {value!r}, a {type(value).__name__}, which JSON has not")
+    if isinstance(item, float) and not math.isfinite(item):
+        raise ValueError("not finite")
+    return item
+
+
+def _find_non_finite(value: object, path: str = "") -> str:
+    """Return `name = nan` for the first number that is not finite, or nothing."""
+    if isinstance(value, Mapping):
+        named = [(f"{path}.{key}" if path else str(key), part) for key, part in value.items()]
+    elif isinstance(value, (list, tuple)):
+        named = [(path, part) for part in value]
+    elif value is None or isinstance(value, (str, bool, int)):
+        return ""
+    else:
+        number = float(cast(float, value))
+        return "" if math.isfinite(number) else f"{path} = {number}"
+    found = (_find_non_finite(part, name) for name, part in named)
+    return next(filter(None, found), "")
+
+
+class LogWriter:
+    """Appends rows to a log; what is flushed survives the process, what is synced the machine."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._pending: list[bytes] = []
+        self._running = hashlib.sha256()
+        with storage_errors(path):
+            self._descriptor = os.open(
+                path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
+            )
+            content = path.read_bytes()
+            self._offset = len(content)
+            self._running.update(content)
+            sync_directory(path.parent)
+        if content and not content.endswith(b"\n"):
+            # A killed writer left half a line. Ending it keeps the next line readable.
+            self._pending.append(b"\n")
+            self.flush()
+
+    def append(self, line: bytes) -> None:
+        """Add a line made by `encode_row`; it is written by the next flush."""
+        self._pending.append(line)
+
+    def flush(self) -> None:
+        """Hand the lines to the system, all of them or none."""
+        content = b"".join(self._pending)
+        if not content:
+            return
+        with storage_errors(self.path):
+            try:
+                write_all(self._descriptor, content)
+            except OSError:
+                os.ftruncate(self._descriptor, self._offset)
+                raise
+        self._pending.clear()
+        self._running.update(content)
+        self._offset += len(content)
+
+    def sync(self) -> None:
+        """Flush and force the log to disk."""
+        self.flush()
+        with storage_errors(self.path):
+            os.fsync(self._descriptor)
+
+    def mark(self) -> LogMark:
+        """Return the position after the last line, flushing first."""
+        self.flush()
+        return LogMark(self._offset, self._running.hexdigest())
+
+    def close(self) -> None:
+        """Flush and close; does nothing the second time."""
+        if self._descriptor >= 0:
+            try:
+                self.flush()
+            finally:
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a tolerant reader found: whole rows, the lines it had to skip, and where it ended."""
+
+    rows: list[Row]
+    skipped: int
+    offset: int  # after the last whole line; reading on from here misses nothing
+
+
+def parse_row(line: bytes) -> Row | None:
+    """Return the object on one line, or None if there is none."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def read_rows(path: Path, offset: int = 0) -> Rows:
+    """Return all whole rows from `offset` on; garbage and a torn last line are skipped."""
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            content = file.read()
+    except FileNotFoundError:
+        return Rows([], 0, offset)
+    lines = content.split(b"\n")
+    torn = lines.pop()
+    found = [parse_row(line) for line in lines]
+    rows = [row for row in found if row is not None]
+    skipped = len(found) - len(rows) + bool(torn)
+    return Rows(rows, skipped, offset + len(content) - len(torn))

@@ -1,0 +1,113 @@
+"""One trainer per run directory."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+import psutil
+
+from longhaul.core.errors import LockedError, ResourceError
+from longhaul.runs.clocks import Clocks
+from longhaul.runs.durable import storage_errors, write_all
+from longhaul.runs.machine import boot_id
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that holds a run directory."""
+
+    pid: int
+    host: str
+    boot_id: str
+    since: str
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process still runs; one on another machine is believed to."""
+        if self.host != socket.gethostname():
+            return True
+        return self.boot_id == boot_id() and psutil.pid_exists(self.pid)
+
+
+def read_holder(path: Path) -> Holder | None:
+    """Return who wrote the lock file last; None if nobody did or the file is unreadable.
+
+    Readers look at the text and never take the lock: even for a moment, that would turn a
+    starting trainer away.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Holder)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+class RunLock:
+    """An exclusive hold on a run directory, until closed or until the process dies.
+
+    The kernel frees it on death, however sudden. The file stays: deleting it would let two
+    processes lock two files of the same name.
+    """
+
+    def __init__(self, path: Path, clocks: Clocks) -> None:
+        self.path = path
+        with storage_errors(path):
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._lock()
+            holder = Holder(os.getpid(), socket.gethostname(), boot_id(), clocks.stamp())
+            with storage_errors(path):
+                os.ftruncate(self._descriptor, 0)
+                write_all(self._descriptor, json.dumps(asdict(holder)).encode())
+        except BaseException:
+            self.close()
+            raise
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise ResourceError(
+                    f"cannot lock {self.path}: {error.strerror}; keep runs on a file system "
+                    "that supports flock"
+                ) from error
+            holder = read_holder(self.path)
+            who = (
+                "another process"
+                if holder is None
+                else f"process {holder.pid} on {holder.host} since {holder.since}"
+            )
+            raise LockedError(
+                f"{self.path.parent} is in use by {who}; stop it or wait for it to end, or start "
+                "a run of another name"
+            ) from error
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._descriptor >= 0
+
+    def close(self) -> None:
+        """Let others in; does nothing the second time."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> RunLock:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

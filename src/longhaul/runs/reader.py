@@ -1,0 +1,107 @@
+"""Reading runs for people and pages: tolerant, without locks, without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longhaul.core.errors import CheckpointError, ConfigError
+from longhaul.runs.directory import RunDirectory, list_run_directories
+from longhaul.runs.heartbeat import Beat, read_beat
+from longhaul.runs.inspection import list_checkpoints, read_manifest
+from longhaul.runs.jsonl import Row, Rows, read_rows
+from longhaul.runs.lock import Holder, read_holder
+from longhaul.runs.manifest import Manifest
+from longhaul.runs.record import RunRecord, Status
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """How a run stands."""
+
+    directory: RunDirectory
+    record: RunRecord
+    beat: Beat | None
+    holder: Holder | None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a trainer is at work."""
+        running = self.record.status is Status.RUNNING
+        return running and self.holder is not None and self.holder.is_alive
+
+    @property
+    def status(self) -> str:
+        """The status for people: `interrupted` if the trainer died without a word."""
+        if self.record.status is Status.RUNNING and not self.is_alive:
+            return "interrupted"
+        return self.record.status.value
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointEntry:
+    """A checkpoint in a list; `manifest` is None and `problem` says why if it is unusable."""
+
+    path: Path
+    manifest: Manifest | None
+    problem: str = ""
+
+
+def read_run(directory: RunDirectory) -> RunState:
+    """Return how a run stands, or raise `ConfigError` if there is none."""
+    return RunState(
+        directory=directory,
+        record=directory.read_record(),
+        beat=read_beat(directory.heartbeat),
+        holder=read_holder(directory.lock),
+    )
+
+
+def list_runs(root: Path) -> list[RunState]:
+    """Return the readable runs of all tasks under `root`, oldest first."""
+    found = []
+    for folder in sorted(root.glob("[!.]*/")):
+        for directory in list_run_directories(folder):
+            try:
+                found.append(read_run(directory))
+            except ConfigError:
+                continue
+    return sorted(found, key=lambda run: (run.record.created_at.timestamp(), run.directory.path))
+
+
+def read_metrics(directory: RunDirectory) -> Rows:
+    """Return one row per iteration, with the timings of that iteration beside the metrics."""
+    timings: dict[Any, Row] = {}
+    timed = read_rows(directory.timings)
+    for row in timed.rows:
+        timings[row.get("iteration")] = row
+    measured = read_rows(directory.metrics)
+    merged = [{**timings.get(row.get("iteration"), {}), **row} for row in measured.rows]
+    return Rows(merged, measured.skipped + timed.skipped, measured.offset)
+
+
+def read_episodes(directory: RunDirectory) -> Rows:
+    """Return one row per finished episode."""
+    return read_rows(directory.episodes)
+
+
+def read_events(directory: RunDirectory) -> Rows:
+    """Return one row per decision of the schedule."""
+    return read_rows(directory.events)
+
+
+def read_sessions(directory: RunDirectory) -> Rows:
+    """Return what happened to the processes of the run."""
+    return read_rows(directory.sessions)
+
+
+def read_checkpoints(directory: RunDirectory) -> list[CheckpointEntry]:
+    """Return all checkpoints, newest first; parts are not hashed here, manifests are."""
+    entries = []
+    for path in list_checkpoints(directory.checkpoints):
+        try:
+            entries.append(CheckpointEntry(path, read_manifest(path)))
+        except CheckpointError as error:
+            entries.append(CheckpointEntry(path, None, str(error)))
+    return entries

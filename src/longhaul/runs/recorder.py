@@ -1,0 +1,266 @@
+"""What the loop tells the run directory, and how a run is taken up again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from longhaul.core.control import View
+from longhaul.core.env import Episode
+from longhaul.core.errors import CheckpointError, ConfigError
+from longhaul.core.metrics import Metrics
+from longhaul.core.parts import MetricSink
+from longhaul.core.progress import Progress
+from longhaul.core.settings import Assignment, Settings
+from longhaul.core.state import Stateful
+from longhaul.runs.checkpoint import CheckpointStore, Damage, Loaded, Snapshot
+from longhaul.runs.clocks import Clocks
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.jsonl import LOG_START, LogWriter, Row, encode_row
+from longhaul.runs.lock import RunLock
+from longhaul.runs.record import Status, write_status
+from longhaul.runs.retention import remove_leftovers
+from longhaul.runs.rewind import LogProblem, rewind_log
+
+logger = logging.getLogger(__name__)
+# What a part raises when it is given the state of another kind or size of part.
+_MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError)
+
+
+class Change(Protocol):
+    """A decision of the schedule, as a row for events.jsonl."""
+
+    def as_row(self) -> dict[str, Any]:
+        """Return plain values that depend on nothing but the run's own course."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """How a process took up its run."""
+
+    checkpoint: Path | None  # None for a run from the beginning
+    damaged: tuple[Damage, ...] = ()
+    set_aside: tuple[Path, ...] = ()
+    problems: tuple[LogProblem, ...] = ()
+    changed_versions: tuple[str, ...] = ()
+
+
+class Recorder:
+    """Writes the logs and checkpoints of one run; needs the run's lock for as long as it lives."""
+
+    def __init__(
+        self,
+        directory: RunDirectory,
+        parts: Mapping[str, Stateful],
+        store: CheckpointStore,
+        lock: RunLock,
+        *,
+        clocks: Clocks,
+        sinks: Sequence[MetricSink] = (),
+    ) -> None:
+        self._directory = directory
+        self._parts = dict(parts)
+        self._store = store
+        self._lock = lock
+        self._clocks = clocks
+        self._sinks = list(sinks)
+        self._logs: dict[str, LogWriter] = {}
+        self._sessions = LogWriter(directory.sessions)
+        self._requested = False
+        self._saved_iteration = 0
+        self._saved_at = clocks.monotonic()
+        self.restoration = Restoration(None)
+
+    def restore(self, settings: Settings) -> tuple[Progress, Settings]:
+        """Load the newest sound checkpoint, take the logs back to it, and say so in the sessions.
+
+        Without any checkpoint the run begins, and lines of an attempt that never came to one are
+        set aside.
+        """
+        removed = remove_leftovers(self._store.folder, self._lock)
+        loaded = self._store.load_newest()
+        progress = Progress() if loaded is None else loaded.manifest.progress
+        if loaded is not None:
+            settings = _restore_settings(settings, loaded)
+            self._restore_parts(loaded)
+        self.restoration = self._rewind_logs(loaded, progress)
+        self._saved_iteration, self._saved_at = progress.iteration, self._clocks.monotonic()
+        write_status(self._directory.record, Status.RUNNING)
+        self._note_restoration(progress, removed)
+        return progress, settings
+
+    def record(
+        self,
+        view: View,
+        changes: Sequence[Change],
+        episodes: Sequence[Episode],
+        timings: Metrics,
+    ) -> None:
+        """Log one iteration; a number that is not finite is refused before anything is written."""
+        progress = view.progress
+        counters = asdict(progress)
+        place = {"iteration": progress.iteration, "env_steps": progress.env_steps}
+        lines = {
+            "metrics": [encode_row({**counters, **view.metrics})],
+            "episodes": [
+                encode_row({"iteration": progress.iteration, **asdict(episode)})
+                for episode in episodes
+            ],
+            "events": [encode_row({**place, **change.as_row()}) for change in changes],
+            "timings": [encode_row({"iteration": progress.iteration, **timings})],
+        }
+        for name, added in lines.items():
+            for line in added:
+                self._logs[name].append(line)
+        for log in self._logs.values():
+            log.flush()
+        self._feed_sinks(progress, {**view.metrics, **timings})
+
+    def request(self) -> None:
+        """Ask for a checkpoint after the present iteration; safe in a signal handler."""
+        self._requested = True
+
+    def due(self, progress: Progress) -> bool:
+        """Whether it is time for a checkpoint; when it is taken changes nothing in the run."""
+        config = self._store.config
+        iterations = progress.iteration - self._saved_iteration
+        seconds = self._clocks.monotonic() - self._saved_at
+        return (
+            self._requested
+            or 0 < config.every_iterations <= iterations
+            or 0 < config.every_seconds <= seconds
+        )
+
+    def checkpoint(
+        self, progress: Progress, settings: Settings, *, score: float | None = None
+    ) -> Path:
+        """Save everything; `score` is the latest value of the metric checkpoints are ranked by."""
+        for log in self._logs.values():
+            log.sync()
+        # Cleared before the state is taken, so that a request during the save is not lost.
+        self._requested = False
+        snapshot = Snapshot(
+            progress=progress,
+            settings=settings,
+            states={name: part.state_dict() for name, part in self._parts.items()},
+            logs={log.path.name: log.mark() for log in self._logs.values()},
+            score=score,
+        )
+        path = self._store.save(snapshot)
+        self._saved_iteration, self._saved_at = progress.iteration, self._clocks.monotonic()
+        return path
+
+    def note(self, event: str, **facts: Any) -> None:
+        """Write what happened to this process into sessions.jsonl, with the time."""
+        row = {"time": self._clocks.stamp(), "event": event, "pid": os.getpid(), **facts}
+        self._sessions.append(encode_row(row))
+        self._sessions.sync()
+
+    def finish(self, status: Status, reason: str) -> None:
+        """Write down how and why the run ended."""
+        self.note(status.value, reason=reason)
+        write_status(self._directory.record, status, reason)
+
+    def close(self) -> None:
+        """Flush and close all logs and sinks."""
+        for sink in self._sinks:
+            try:
+                sink.close()
+            except Exception:
+                logger.exception("a metric sink failed to close")
+        self._sinks.clear()
+        for log in (*self._logs.values(), self._sessions):
+            log.close()
+
+    def _restore_parts(self, loaded: Loaded) -> None:
+        if set(loaded.states) != set(self._parts):
+            raise CheckpointError(
+                f"checkpoint {loaded.path} holds {', '.join(sorted(loaded.states))}, and this run "
+                f"has {', '.join(sorted(self._parts))}; use the version that wrote it"
+            )
+        for name, part in self._parts.items():
+            try:
+                part.load_state_dict(loaded.states[name])
+            except _MISFITS as error:
+                raise CheckpointError(
+                    f"{name} cannot go on from checkpoint {loaded.path}: {error!r}; use the "
+                    "version and config that wrote it"
+                ) from error
+
+    def _rewind_logs(self, loaded: Loaded | None, progress: Progress) -> Restoration:
+        """Take every log back to the checkpoint and open it for more."""
+
+        def belongs(row: Row) -> bool:
+            iteration = row.get("iteration")
+            return isinstance(iteration, int) and iteration <= progress.iteration
+
+        for log in self._logs.values():
+            log.close()
+        directory = self._directory
+        rewound = []
+        for name, path in (
+            ("metrics", directory.metrics),
+            ("episodes", directory.episodes),
+            ("events", directory.events),
+            ("timings", directory.timings),
+        ):
+            mark = LOG_START if loaded is None else loaded.manifest.logs.get(path.name, LOG_START)
+            rewound.append(rewind_log(path, mark, directory.crash, belongs))
+            self._logs[name] = LogWriter(path)
+        set_aside = tuple(one.set_aside for one in rewound if one.set_aside is not None)
+        problems = tuple(one.problem for one in rewound if one.problem is not None)
+        if loaded is None:
+            return Restoration(None, set_aside=set_aside, problems=problems)
+        now = self._store.stamp.versions
+        changed = tuple(
+            f"{name} {was} -> {now.get(name, 'absent')}"
+            for name, was in loaded.manifest.versions.items()
+            if now.get(name) != was
+        )
+        return Restoration(loaded.path, loaded.damaged, set_aside, problems, changed)
+
+    def _note_restoration(self, progress: Progress, removed: Sequence[Path]) -> None:
+        found = self.restoration
+        facts: dict[str, Any] = {"host": socket.gethostname(), **asdict(progress)}
+        if found.checkpoint is not None:
+            facts["checkpoint"] = found.checkpoint.name
+        listed = {
+            "damaged": [{"name": one.path.name, "reason": one.reason} for one in found.damaged],
+            "log_problems": [
+                {
+                    "log": one.path.name,
+                    "reason": one.reason,
+                    "kept_lines": one.kept,
+                    "copy": None if one.copy is None else one.copy.name,
+                }
+                for one in found.problems
+            ],
+            "set_aside": [path.name for path in found.set_aside],
+            "removed_leftovers": [path.name for path in removed],
+            "changed_versions": list(found.changed_versions),
+        }
+        facts |= {name: entries for name, entries in listed.items() if entries}
+        self.note("started" if found.checkpoint is None else "resumed", **facts)
+
+    def _feed_sinks(self, progress: Progress, metrics: Metrics) -> None:
+        """Pass metrics on; a sink that fails is told once and left out from then on."""
+        for sink in tuple(self._sinks):
+            try:
+                sink.write(progress, metrics)
+            except Exception as error:
+                logger.exception("a metric sink failed and is left out")
+                self._sinks.remove(sink)
+                self.note("sink_failed", sink=type(sink).__name__, error=repr(error))
+
+
+def _restore_settings(settings: Settings, loaded: Loaded) -> Settings:
+    values = loaded.manifest.settings.items()
+    try:
+        return settings.with_(Assignment(name, value) for name, value in values)
+    except ConfigError as error:
+        raise CheckpointError(f"checkpoint {loaded.path} does not fit: {error}") from error

@@ -1,0 +1,80 @@
+"""Which checkpoints stay."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Collection
+from pathlib import Path
+
+from longhaul.runs.config import CheckpointConfig
+from longhaul.runs.inspection import list_checkpoints, read_manifest, verify
+from longhaul.runs.lock import RunLock
+from longhaul.runs.manifest import DamagedError, ForeignError, Manifest
+
+_PREFIX = ".tmp-"
+
+
+def temporary_folder(folder: Path) -> Path:
+    """Return a name for a checkpoint that is being written or removed."""
+    return folder / f"{_PREFIX}{uuid.uuid4().hex}"
+
+
+def remove_leftovers(folder: Path, lock: RunLock) -> list[Path]:
+    """Remove what a killed writer left; only the holder of the run's lock may."""
+    if not lock.is_held or lock.path.parent != folder.parent:
+        raise ValueError(f"{folder} may be cleaned only by the holder of its run's lock")
+    removed = []
+    for path in sorted(folder.glob(f"{_PREFIX}*")):
+        suffix = path.name.removeprefix(_PREFIX)
+        is_ours = len(suffix) == 32 and all(letter in "0123456789abcdef" for letter in suffix)
+        if is_ours and path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+            removed.append(path)
+    return removed
+
+
+def remove_surplus(
+    folder: Path, config: CheckpointConfig, *, saved: Path, damaged: Collection[Path] = ()
+) -> list[Path]:
+    """Remove sound checkpoints that are neither among the newest nor among the best.
+
+    `saved` is known to be sound and stays in any case. Damaged and foreign ones are not counted
+    and not touched. A checkpoint is verified before it is removed, as a damaged one may still
+    hold what somebody wants to save.
+    """
+    sound: list[tuple[Path, Manifest]] = []
+    for path in list_checkpoints(folder):
+        if path in damaged:
+            continue
+        try:
+            sound.append((path, read_manifest(path)))
+        except (DamagedError, ForeignError):
+            continue
+    kept = {saved} | {path for path, _ in sound[: config.keep_last]} | _best(sound, config)
+    removed = []
+    for path, _ in sound:
+        if path in kept:
+            continue
+        try:
+            verify(path)
+        except (DamagedError, ForeignError):
+            continue
+        # Half a checkpoint must never be found under a checkpoint's name.
+        condemned = temporary_folder(folder)
+        path.rename(condemned)
+        shutil.rmtree(condemned)
+        removed.append(path)
+    return removed
+
+
+def _best(sound: list[tuple[Path, Manifest]], config: CheckpointConfig) -> set[Path]:
+    """Return the checkpoints with the best scores; of equal ones the newest."""
+    scored = [
+        (manifest.score.value, path)
+        for path, manifest in sound
+        if manifest.score is not None and manifest.score.metric == config.best_metric
+    ]
+    # Sorting is stable and the list is newest first, so ties keep that order.
+    scored.sort(key=lambda pair: -pair[0] if config.higher_is_better else pair[0])
+    return {path for _, path in scored[: config.keep_best]}

@@ -1,0 +1,90 @@
+"""Taking a log back to the moment of a checkpoint without losing a byte."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from longhaul.runs.durable import replace_file, storage_errors, sync_directory, write_durably
+from longhaul.runs.jsonl import LogMark, Row, parse_row
+
+
+@dataclass(frozen=True, slots=True)
+class LogProblem:
+    """A log that is not what the checkpoint remembers."""
+
+    path: Path
+    reason: str
+    kept: int  # lines the run goes on with
+    copy: Path | None  # the log as it was found; None if there was nothing to copy
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """What became of a log: where its younger lines are, and whether something was wrong."""
+
+    set_aside: Path | None
+    problem: LogProblem | None
+
+
+def rewind_log(path: Path, mark: LogMark, aside: Path, belongs: Callable[[Row], bool]) -> Rewound:
+    """Cut the log at `mark`; younger lines move into the folder `aside`.
+
+    If the bytes before the mark are not the ones the checkpoint hashed, the whole log is copied
+    aside and the whole lines that `belongs` accepts stay.
+    """
+    with storage_errors(path):
+        content = path.read_bytes() if path.exists() else b""
+        reason = _mismatch(path, content, mark)
+        if reason is not None:
+            return _salvage(path, content, aside, reason, belongs)
+        younger = content[mark.offset :]
+        if not younger:
+            return Rewound(None, None)
+        kept_at = _keep(younger, path, aside)
+        descriptor = os.open(path, os.O_WRONLY)
+        try:
+            os.ftruncate(descriptor, mark.offset)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return Rewound(kept_at, None)
+
+
+def _mismatch(path: Path, content: bytes, mark: LogMark) -> str | None:
+    """Return in words how the log differs from its mark."""
+    if mark.offset and not path.exists():
+        return f"is missing; the checkpoint remembers {mark.offset} bytes"
+    if len(content) < mark.offset:
+        return f"holds {len(content)} bytes; the checkpoint remembers {mark.offset}"
+    if hashlib.sha256(content[: mark.offset]).hexdigest() != mark.sha256:
+        return f"was changed within the {mark.offset} bytes the checkpoint remembers"
+    return None
+
+
+def _salvage(
+    path: Path, content: bytes, aside: Path, reason: str, belongs: Callable[[Row], bool]
+) -> Rewound:
+    """Keep a copy, then go on with every whole line that belongs to the run so far."""
+    copy = _keep(content, path, aside) if content else None
+    lines = []
+    for line in content.split(b"\n")[:-1]:
+        row = parse_row(line)
+        if row is not None and belongs(row):
+            lines.append(line + b"\n")
+    replace_file(path, b"".join(lines))
+    return Rewound(copy, LogProblem(path, reason, len(lines), copy))
+
+
+def _keep(content: bytes, path: Path, aside: Path) -> Path:
+    """Write `content` into the next free file of the folder and return it."""
+    aside.mkdir(parents=True, exist_ok=True)
+    number = 1
+    while (target := aside / f"{path.stem}-{number}{path.suffix}").exists():
+        number += 1
+    write_durably(target, [content])
+    sync_directory(aside)
+    return target

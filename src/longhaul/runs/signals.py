@@ -1,0 +1,79 @@
+"""Signals as requests that the loop looks at when it is ready."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+
+_Old = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
+
+
+class SignalRequests:
+    """Turns SIGINT and SIGTERM into a request to stop and SIGUSR1 into one to save.
+
+    A second SIGINT stops at once. Handlers are put in place on entering, and only in the main
+    thread, where Python allows it; the old ones come back on leaving.
+    """
+
+    def __init__(self, on_checkpoint: Callable[[], None]) -> None:
+        self._on_checkpoint = on_checkpoint
+        self._stop: signal.Signals | None = None
+        self._interrupts = 0
+        self._old: dict[signal.Signals, _Old] = {}
+
+    @property
+    def stop_signal(self) -> signal.Signals | None:
+        """The first signal that asked to stop; None while none did."""
+        return self._stop
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the run shall stop, for people and for the loop; None while it shall go on."""
+        return None if self._stop is None else f"stopped by {self._stop.name}"
+
+    @property
+    def exit_code(self) -> int:
+        """128 plus the number of the signal, as shells do it; 0 if there was none."""
+        return 0 if self._stop is None else 128 + self._stop.value
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether signals arrive here."""
+        return bool(self._old)
+
+    def __enter__(self) -> SignalRequests:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in (
+                (signal.SIGINT, self._request_stop),
+                (signal.SIGTERM, self._request_stop),
+                (signal.SIGUSR1, self._request_checkpoint),
+            ):
+                self._old[number] = signal.signal(number, handler)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._restore()
+
+    def _restore(self) -> None:
+        while self._old:
+            number, handler = self._old.popitem()
+            # None stands for a handler that was not set from Python and cannot be put back.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _request_stop(self, number: int, frame: FrameType | None) -> None:
+        self._stop = self._stop or signal.Signals(number)
+        if number == signal.SIGINT:
+            self._interrupts += 1
+            if self._interrupts > 1:
+                self._restore()
+                raise KeyboardInterrupt
+
+    def _request_checkpoint(self, number: int, frame: FrameType | None) -> None:
+        self._on_checkpoint()
