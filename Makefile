@@ -47,7 +47,7 @@ bench: .venv/ready-dev ## steps per second on TASK, beside Stable-Baselines3
 	@$(BIN)/longhaul bench train "$(TASK)" --peer sb3 $(ARGS)
 
 docs: .venv/ready-docs ## build the documentation into site/, failing on a broken link
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## remove .venv, caches and built pages; runs/ is kept
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

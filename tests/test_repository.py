@@ -28,7 +28,7 @@ LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
 # Written so that no pattern matches its own text.
 MACHINE_PATH = re.compile(r"(?<![\w./~-])/(?:work|tmp|root|home|opt|mnt|Users)(?:/\w|\b(?!/))")
 REGISTRY_HOST = re.compile(
-    r"pypi\.(?:org|python)|python(?:hosted)\.org|download\.pytorch|artifac[t]ory|dev[p]i|nexus\."
+    r"pypi\.(?:org|python)|python(?:hosted)\.org|download\.pytorch|artifactor[y]|dev[p]i|nexus\."
     r"|(?:--|PIP_)(?:extra[-_])?index[-_]url\s*[= ]\s*\w|file:/{2}",
     re.IGNORECASE,
 )
