@@ -54,8 +54,8 @@ def _build_controller(
     kind = table.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         raise ConfigError(
-            f"{where}.kind is {'missing' if kind is None else repr(kind)}"
-            f"{suggestion(str(kind), KINDS)}; the kinds are {', '.join(KINDS)}"
+            f"{where}.kind is {'missing' if kind is None else repr(kind)}; the kinds are "
+            f"{', '.join(KINDS)}{suggestion(str(kind), KINDS)}"
         )
     values = {key: value for key, value in table.items() if key != "kind"}
     if _along(KINDS[kind], values) == "run":
@@ -139,12 +139,17 @@ def _plain(hint: Any, value: object, where: str) -> Any:
         raise ConfigError(f"{where}{path.strip('`').removeprefix('$')}: {text}") from None
 
 
-def _setting(wanted: Any, name: object, settings: Settings, where: str) -> Setting[Any]:
+def _declared(name: object, settings: Settings, where: str) -> Setting[Any]:
     if not isinstance(name, str):
         raise ConfigError(f"{where} is the name of a setting, not {name!r}")
     if name not in settings:
         raise ConfigError(f"{where}: setting {name!r} is not declared{suggestion(name, settings)}")
-    declared = settings.declaration(name)
+    return settings.declaration(name)
+
+
+def _setting(wanted: Any, name: object, settings: Settings, where: str) -> Setting[Any]:
+    """Return the declared setting called `name`, which must hold what the controller writes."""
+    declared = _declared(name, settings, where)
     holds = tuple if typing.get_origin(wanted) is tuple else wanted
     if isinstance(holds, type) and type(declared.default) is not holds:
         raise ConfigError(
@@ -159,7 +164,7 @@ def _assignments(value: object, settings: Settings, where: str) -> tuple[Assignm
         raise ConfigError(f"{where} is a table from settings to values, not {value!r}")
     assignments = []
     for name, held in _flat(value):
-        declared = _setting(object, name, settings, where)
+        declared = _declared(name, settings, where)
         try:
             assignments.append(declared.to(declared.check(frozen(held, f"{where}.{name}"))))
         except ConfigError as error:

@@ -11,9 +11,11 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
 from longhaul.schedule.config import frozen
-from longhaul.schedule.schedule import Change, Move, Schedule
+from longhaul.schedule.schedule import CHANGE_EVENT, Change, Move, Schedule
 
-Agreement = Literal["same", "differs", "only replayed", "only recorded", "explains"]
+Agreement = Literal["same", "differs", "only replayed", "only recorded", "explains", "opening"]
+"""Whether the run did the same. `explains`: the decision changed nothing. `opening`: a value the
+first iteration began with, which a run does not record as a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,10 @@ class Replayed:
 
 
 def recorded_moves(events: Iterable[Mapping[str, Any]]) -> tuple[RecordedMove, ...]:
-    """Return the changes among a run's events, which hold `iteration` and a `Change`'s fields.
-
-    Events without a controller and moves are something else and are passed over.
-    """
+    """Return the moves among a run's events: rows of `Change.as_row` with their `iteration`."""
     found: list[RecordedMove] = []
     for event in events:
-        if "controller" not in event or "moves" not in event:
+        if event.get("event") != CHANGE_EVENT:
             continue
         try:
             found += [
@@ -73,22 +72,28 @@ def replay(
 ) -> Iterator[Replayed]:
     """Run a fresh schedule over recorded rows and yield its decisions in order.
 
-    A row holds `iteration`, `env_steps`, `episodes` and the metrics, under `metrics` or beside
-    them. The metrics are those of the recorded run: what other settings would have done to them
-    nobody knows. Metrics the controllers bring themselves are replayed, not read.
+    A row holds `iteration`, `env_steps`, `episodes` and, beside them, the metrics. They are those
+    of the recorded run: what other settings would have done to them nobody knows. Metrics the
+    controllers bring themselves are replayed, not read.
     """
     by_iteration: dict[int, list[RecordedMove]] = {}
     for recorded_move in recorded:
         by_iteration.setdefault(recorded_move.iteration, []).append(recorded_move)
     own = schedule.emits
     settings, changes = schedule.begin(schedule.settings)
-    yield from _compared(0, changes, by_iteration.pop(0, ()))
+    yield from _opening(changes)
     for row in rows:
         progress, metrics = _row(row)
         measured = {name: value for name, value in metrics.items() if name not in own}
         settings, changes = schedule.step(View(progress, measured, settings))
         iteration = progress.iteration
         yield from _compared(iteration, changes, by_iteration.pop(iteration, ()))
+
+
+def _opening(changes: Iterable[Change]) -> Iterator[Replayed]:
+    for change in changes:
+        for move in change.moves:
+            yield Replayed(0, change.controller, move, change.why, "opening", None)
 
 
 def _row(row: Mapping[str, Any]) -> tuple[Progress, Metrics]:
@@ -99,9 +104,6 @@ def _row(row: Mapping[str, Any]) -> tuple[Progress, Metrics]:
             f"a recorded row needs whole numbers iteration, env_steps and episodes; it has "
             f"{', '.join(map(str, row))}"
         ) from error
-    metrics = row.get("metrics")
-    if isinstance(metrics, Mapping):
-        return progress, metrics
     return progress, {name: value for name, value in row.items() if "/" in name}
 
 

@@ -15,6 +15,7 @@ from longhaul.core.progress import Progress
 from longhaul.core.settings import Assignment, Settings, SettingValue
 
 FORMAT = 1
+CHANGE_EVENT = "schedule"
 
 
 @runtime_checkable
@@ -51,6 +52,10 @@ class Change:
     controller: str
     moves: tuple[Move, ...]
     why: str
+
+    def as_row(self) -> dict[str, Any]:
+        """Return the change as plain values for the run's events."""
+        return {"event": CHANGE_EVENT, **_plain(msgspec.to_builtins(self))}
 
 
 class Schedule:
