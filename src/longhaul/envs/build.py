@@ -1,0 +1,43 @@
+"""From what a source declares to the vector env that runs it."""
+
+from __future__ import annotations
+
+import os
+
+from longhaul.core.env import BatchedEnvs, EnvSource, SingleEnvs, VectorEnv
+from longhaul.core.errors import ConfigError
+from longhaul.core.seeds import EpisodeSeeds
+from longhaul.envs.batched import BatchedVectorEnv
+from longhaul.envs.config import Runtime
+from longhaul.envs.serial import SerialVectorEnv
+
+MOST_AUTO_THREADS = 4
+
+
+def make_vector_env(
+    source: EnvSource,
+    *,
+    count: int,
+    seeds: EpisodeSeeds,
+    runtime: Runtime = "auto",
+    threads: int = 0,
+) -> VectorEnv:
+    """Return `count` environments of `source`, run the way it offers or the way asked for."""
+    if threads < 0:
+        raise ConfigError(f"env.threads = {threads}: give 0 for one per core, or a number")
+    match source:
+        case SingleEnvs():
+            if runtime == "batched":
+                raise ConfigError(
+                    f"env.runtime = 'batched': {source.spec.id} is made one at a time; "
+                    "use 'auto' or 'serial'"
+                )
+            return SerialVectorEnv(source, count, seeds)
+        case BatchedEnvs():
+            # Serial for a batch is the same arrays without threads: nothing else would differ.
+            used = 1 if runtime == "serial" else threads or _auto_threads()
+            return BatchedVectorEnv(source, count, seeds, threads=used)
+
+
+def _auto_threads() -> int:
+    return min(MOST_AUTO_THREADS, len(os.sched_getaffinity(0)))

@@ -1,0 +1,70 @@
+"""Checks on what environments wrote, over all rows at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longhaul.core.env import Array, Bools, Slots
+from longhaul.core.spaces import EnvSpec, MultiDiscrete
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A row with a value no learner can use, and what is wrong with it."""
+
+    row: int
+    problem: str
+
+
+class SlotGuard:
+    """Looks for non-finite numbers and impossible masks in the slots of a vector env.
+
+    One pass over each whole array: a check per env would cost as much as a small env's step.
+    """
+
+    def __init__(self, spec: EnvSpec, slots: Slots) -> None:
+        numbers = {
+            **{f"observation {name!r}": part for name, part in slots.obs.items()},
+            "reward": slots.reward,
+            **{f"reward term {name!r}": term for name, term in slots.terms.items()},
+        }
+        self._checked = [
+            (name, part, np.ones(part.shape, np.bool_), part.size)
+            for name, part in numbers.items()
+            if np.issubdtype(part.dtype, np.floating)
+        ]
+        self._mask = slots.mask
+        self._active = slots.active
+        counts = spec.action.counts if isinstance(spec.action, MultiDiscrete) else (spec.choices,)
+        self._heads = np.cumsum([0, *counts[:-1]])
+
+    def fault(self) -> Fault | None:
+        """Return the first fault there is, or None."""
+        for name, part, finite, size in self._checked:
+            np.isfinite(part, out=finite)
+            if np.count_nonzero(finite) != size:
+                return _non_finite(name, part, finite)
+        return None if self._mask is None else self._impossible_mask(self._mask)
+
+    def _impossible_mask(self, mask: Bools) -> Fault | None:
+        allowed = np.logical_or.reduceat(mask, self._heads, axis=1)  # [rows, heads]
+        if allowed.all():
+            return None
+        blocked = np.flatnonzero(~allowed.all(axis=1) & self._active)
+        if blocked.size == 0:
+            return None
+        row = int(blocked[0])
+        head = int(np.flatnonzero(~allowed[row])[0])
+        which = f" in choice {head}" if len(self._heads) > 1 else ""
+        return Fault(row, f"the action mask allows nothing{which}")
+
+
+def _non_finite(name: str, part: Array, finite: Bools) -> Fault:
+    position: NDArray[np.int64] = np.argwhere(~finite)[0]
+    value = part[tuple(position)]
+    row, *inside = (int(index) for index in position)
+    where = f" at {inside}" if inside else ""
+    return Fault(row, f"{name} is {value}{where}")

@@ -1,0 +1,94 @@
+"""Making a Gymnasium env by its id, with errors that name the remedy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.wrappers import OrderEnforcing, TimeLimit
+
+from longhaul.core.errors import ConfigError, EnvError
+
+GymnasiumAny = gym.Env[Any, Any]
+
+NO_LIMIT = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A Gymnasium env without the wrappers whose work is done here, and its time limit."""
+
+    env: GymnasiumAny
+    time_limit: int
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether no wrapper is left that could hold a state of its own."""
+        return self.env is self.env.unwrapped
+
+
+def open_gymnasium(env_id: str, kwargs: Mapping[str, Any], *, render: bool) -> Opened:
+    """Return the env called `env_id`, made with `kwargs`."""
+    arguments = {"render_mode": "rgb_array", **kwargs} if render else dict(kwargs)
+    try:
+        env = gym.make(env_id, disable_env_checker=True, **arguments)
+    except gym.error.DependencyNotInstalled as error:
+        raise ConfigError(f"environment {env_id!r} lacks a package: {error}") from error
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"environment {env_id!r} needs the Python module {error.name!r}, which is not "
+            f"installed; try `pip install {_package(error.name)}`"
+        ) from error
+    except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv, gym.error.Error) as error:
+        raise ConfigError(_unknown(env_id, error)) from error
+    except TypeError as error:
+        raise ConfigError(f"environment {env_id!r} does not take {arguments!r}: {error}") from error
+    except Exception as error:
+        raise EnvError(
+            f"environment {env_id!r} cannot be made: {type(error).__name__}: {error}"
+        ) from error
+    return _lightened(env)
+
+
+def _lightened(env: GymnasiumAny) -> Opened:
+    """Take off the outermost order and time-limit wrappers.
+
+    A vector env resets before it steps and counts steps anyway, so both calls per step can be
+    saved. Those inside another wrapper stay: that wrapper may look at them.
+    """
+    limit = NO_LIMIT
+    while type(env) in (TimeLimit, OrderEnforcing):
+        wrapper: Any = env
+        if type(env) is TimeLimit:
+            if env.spec is None or env.spec.max_episode_steps is None:
+                break
+            limit = min(limit, env.spec.max_episode_steps)
+        env = wrapper.env
+    return Opened(env, limit)
+
+
+def _package(module: str | None) -> str:
+    top = (module or "").partition(".")[0]
+    return {"ale_py": "ale-py", "Box2D": "'gymnasium[box2d]'", "mujoco": "'gymnasium[mujoco]'"}.get(
+        top, top
+    )
+
+
+def _unknown(env_id: str, error: Exception) -> str:
+    wanted = env_id.partition(":")[2] or env_id
+    remedy = _nearest(wanted)
+    if wanted.startswith("ALE/"):
+        remedy += "; Atari needs `pip install ale-py` and the id 'ale_py:" + wanted + "'"
+    elif ":" not in env_id:
+        remedy += "; an env of your own is named 'module:Name-v0', where importing it registers it"
+    return f"environment {env_id!r} is not known to Gymnasium ({error}){remedy}"
+
+
+def _nearest(wanted: str) -> str:
+    """Return the registered id a user most likely meant, whatever its case and version."""
+    by_folded = {known.lower(): known for known in sorted(gym.registry)}
+    close = difflib.get_close_matches(wanted.lower(), list(by_folded), n=1, cutoff=0.5)
+    return f"; did you mean {by_folded[close[0]]!r}?" if close else ""

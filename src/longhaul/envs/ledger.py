@@ -1,0 +1,125 @@
+"""Which episode each environment is in: number, seed, start, length and return so far."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from longhaul.core.env import Ending, Episode, Floats, Start
+from longhaul.core.seeds import EpisodeSeeds
+from longhaul.core.settings import Setting, Settings, SettingValue
+from longhaul.core.spaces import EnvSpec
+from longhaul.core.state import State
+from longhaul.envs.starts import STARTS_USED, listed, tupled
+
+
+class EpisodeLedger:
+    """The running episode of every environment; lengths are kept as the tick it began at."""
+
+    def __init__(self, spec: EnvSpec, count: int, seeds: EpisodeSeeds) -> None:
+        self._spec = spec
+        self._dealt = seeds
+        self.tick = 0
+        self.numbers = [-1] * count
+        self.seeds = [0] * count
+        self.starts: list[Start | None] = [None] * count
+        self.settings: list[Settings | None] = [None] * count  # at the episode's start
+        self.begun = [0] * count
+        self.returns = np.zeros(count * spec.rows, np.float64)
+
+    def begin(self, env: int, start: Start | None, settings: Settings | None) -> None:
+        """Open the next episode of `env`."""
+        self.numbers[env] += 1
+        self.seeds[env] = self._dealt.seed(env, self.numbers[env])
+        self.starts[env] = start
+        self.settings[env] = settings
+        self.reopen(env)
+
+    def reopen(self, env: int) -> None:
+        """Count the present episode of `env` from its beginning."""
+        self.begun[env] = self.tick
+        self.returns[self.rows(env)] = 0.0
+
+    def advance(self, reward: Floats) -> None:
+        """Count one step of every environment."""
+        self.tick += 1
+        self.returns += reward
+
+    def finish(self, env: int, ending: Ending) -> Episode:
+        """Return the record of the episode that just ended in `env`."""
+        metrics = dict(ending.metrics)
+        if self.starts[env] is not None:
+            metrics[STARTS_USED] = 1.0
+        return Episode(
+            env=env,
+            number=self.numbers[env],
+            seed=self.seeds[env],
+            length=self.length(env),
+            episode_return=self._return(env),
+            reason=ending.reason,
+            metrics=metrics,
+        )
+
+    def _return(self, env: int) -> float:
+        returns = self.returns[self.rows(env)]
+        return float(returns[0] if self._spec.rows == 1 else returns.mean())
+
+    def length(self, env: int) -> int:
+        """Return the steps taken in the present episode of `env`."""
+        return self.tick - self.begun[env]
+
+    def rows(self, env: int) -> slice:
+        """Return the rows of `env`."""
+        return slice(env * self._spec.rows, (env + 1) * self._spec.rows)
+
+    def where(self, env: int) -> str:
+        """Return the place of a failure: env id, number, seed and step."""
+        return f"{self._spec.id}, env {env}, seed {self.seeds[env]}, step {self.length(env)}"
+
+    def state_dict(self) -> State:
+        """Return all running episodes."""
+        known: list[dict[str, SettingValue]] = []
+        used: list[int | None] = []
+        for settings in self.settings:
+            if settings is None:
+                used.append(None)
+                continue
+            values = settings.values()
+            if values not in known:
+                known.append(values)
+            used.append(known.index(values))
+        return {
+            "numbers": np.array(self.numbers, np.int64),
+            "seeds": np.array(self.seeds, np.int64),
+            "lengths": np.array([self.length(env) for env in range(len(self.begun))], np.int64),
+            "returns": self.returns.copy(),
+            "starts": [listed(start) for start in self.starts],
+            "known_settings": [saved_settings(values) for values in known],
+            "settings": used,
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue with saved episodes."""
+        lengths = [int(length) for length in state["lengths"]]
+        known = [restored_settings(values) for values in state["known_settings"]]
+        self.tick = max(lengths)
+        self.numbers = [int(number) for number in state["numbers"]]
+        self.seeds = [int(seed) for seed in state["seeds"]]
+        self.begun = [self.tick - length for length in lengths]
+        self.returns[...] = state["returns"]
+        self.starts = [tupled(start) for start in state["starts"]]
+        self.settings = [None if index is None else known[index] for index in state["settings"]]
+
+
+def saved_settings(values: dict[str, SettingValue]) -> State:
+    """Return setting values as a checkpoint holds them."""
+    return {name: listed(value) for name, value in values.items()}
+
+
+def restored_settings(state: State) -> Settings:
+    """Return settings with saved values; bounds belong to the run and are not needed to read."""
+    values = {name: tupled(saved) for name, saved in state.items()}
+    # Each declaration has its own value's type, which no list type can say.
+    declared = [Setting(name, cast(float, value), "restored") for name, value in values.items()]
+    return Settings(declared)

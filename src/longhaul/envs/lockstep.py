@@ -1,0 +1,305 @@
+"""What every in-process vector env does alike: autoreset, finals, episodes, checks and state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longhaul.core.env import Array, Ending, Finals, Slots, Step, empty_actions
+from longhaul.core.errors import CheckpointError, ConfigError, EnvError, NumericalError
+from longhaul.core.seeds import EpisodeSeeds
+from longhaul.core.settings import Settings
+from longhaul.core.spaces import Continuous, EnvSpec, Tier
+from longhaul.core.state import State
+from longhaul.envs.guard import SlotGuard
+from longhaul.envs.ledger import EpisodeLedger, restored_settings, saved_settings
+from longhaul.envs.replay_log import ActionLog, observation_digest, replay_mismatch
+from longhaul.envs.starts import StartDealer
+
+
+class Lockstep(ABC):
+    """A VectorEnv over simulators that a subclass knows how to begin and to advance."""
+
+    def __init__(self, spec: EnvSpec, count: int, seeds: EpisodeSeeds) -> None:
+        if count < 1:
+            raise ConfigError(f"env.count = {count}: at least one environment is needed")
+        self._spec = spec
+        self._count = count
+        self._slots = Slots.allocate(spec, count * spec.rows)
+        self._actions = empty_actions(spec, count * spec.rows)
+        self._ledger = EpisodeLedger(spec, count, seeds)
+        self._dealer = StartDealer()
+        self._guard = SlotGuard(spec, self._slots)
+        self._log = ActionLog(spec.action, self._actions.shape, lambda: min(self._ledger.begun))
+        self._settings: Settings | None = None
+        self._running = False
+        self._any_started = True
+        # The record of a step in which nothing ended is the same every time.
+        self._uneventful = Step(self._slots, None, ())
+
+    @abstractmethod
+    def _begin(self, envs: Sequence[int], settings: Settings | None) -> None:
+        """Configure and reset `envs` with the seeds and starts of the ledger."""
+
+    @abstractmethod
+    def _advance(self) -> Sequence[tuple[int, Ending]]:
+        """Step every simulator with the accepted actions; return those that are over, in order."""
+
+    @abstractmethod
+    def _advance_one(self, env: int, actions: Array) -> bool:
+        """Step one simulator with `actions` [spec.rows, ...]; return whether it is over."""
+
+    @abstractmethod
+    def _snapshots(self) -> State:
+        """Return the native state of all simulators (tier A)."""
+
+    @abstractmethod
+    def _restore(self, snapshots: State) -> None:
+        """Continue all simulators from their native state (tier A)."""
+
+    @abstractmethod
+    def frame(self, env: int) -> NDArray[np.uint8] | None:
+        """Return the present picture of one environment."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all environments."""
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The shapes and promises of one environment."""
+        return self._spec
+
+    @property
+    def count(self) -> int:
+        """Number of environments."""
+        return self._count
+
+    @property
+    def rows(self) -> int:
+        """Number of rows over all environments, env-major."""
+        return self._count * self._spec.rows
+
+    @property
+    def slots(self) -> Slots:
+        """The present observations and flags, overwritten by each step."""
+        return self._slots
+
+    @property
+    def starts_used(self) -> int:
+        """Hard starts dealt since the beginning of the run."""
+        return self._dealer.used
+
+    def configure(self, settings: Settings) -> None:
+        """Hand settings to the environments; each uses them from its next reset."""
+        self._settings = settings
+        self._dealer.offer(settings)
+
+    def reset(self) -> None:
+        """Begin the next episode in every environment."""
+        self._running = True
+        self._begin_next(range(self._count))
+
+    def step(self, actions: Array) -> Step:
+        """Act in every row; ended environments come back already reset."""
+        self._accept(actions)
+        slots = self._slots
+        if self._any_started:
+            slots.started[:] = False
+            self._any_started = False
+        endings = self._advance()
+        self._ledger.advance(slots.reward)
+        self._check()
+        if endings or self._spec.rows > 1:
+            return self._finish(endings)
+        return self._uneventful
+
+    def state_dict(self) -> State:
+        """Return everything needed to continue exactly, as far as the env's tier allows."""
+        state: State = {
+            "env": self._spec.id,
+            "tier": self._spec.tier.value,
+            "count": self._count,
+            "rows": self._spec.rows,
+            "running": self._running,
+            "ledger": self._ledger.state_dict(),
+            "dealer": self._dealer.state_dict(),
+            "settings": None if self._settings is None else saved_settings(self._settings.values()),
+            "flags": {name: flag.copy() for name, flag in self._flags().items()},
+        }
+        if self._running and self._spec.tier is Tier.SNAPSHOT:
+            state["snapshots"] = self._snapshots()
+        elif self._running and self._spec.tier is Tier.REPLAY:
+            state["replay"] = self._replay_state()
+        return state
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue from a saved state; what the tier cannot restore begins its next episode."""
+        self._refuse_foreign(state)
+        self._ledger.load_state_dict(state["ledger"])
+        self._dealer.load_state_dict(state["dealer"])
+        values = state["settings"]
+        self._settings = None if values is None else restored_settings(values)
+        self._running = state["running"]
+        if not self._running:
+            return
+        match self._spec.tier:
+            case Tier.SNAPSHOT:
+                for env in range(self._count):
+                    self._begin([env], self._ledger.settings[env])
+                self._restore(state["snapshots"])
+            case Tier.REPLAY:
+                self._replay(state["replay"])
+            case Tier.EPISODE | Tier.NONE:
+                self._begin_anew()
+                return
+        for name, flag in self._flags().items():
+            flag[...] = state["flags"][name]
+        self._any_started = True
+
+    def _accept(self, actions: Array) -> None:
+        """Copy the actions to where the simulators read them, and into the log."""
+        if not self._running:
+            raise EnvError(f"{self._spec.id}: reset() must be called before step()")
+        if actions.shape != self._actions.shape:
+            raise EnvError(
+                f"{self._spec.id}: actions have shape {actions.shape}, not {self._actions.shape}"
+            )
+        np.copyto(self._actions, actions)
+        if isinstance(self._spec.action, Continuous) and not np.isfinite(self._actions).all():
+            row = int(np.argwhere(~np.isfinite(self._actions))[0][0])
+            where = self._ledger.where(row // self._spec.rows)
+            raise NumericalError(f"{where}: the policy's action is {self._actions[row].tolist()}")
+        if self._spec.tier is Tier.REPLAY:
+            self._log.append(self._actions)
+
+    def _check(self) -> None:
+        fault = self._guard.fault()
+        if fault is not None:
+            where = self._ledger.where(fault.row // self._spec.rows)
+            raise EnvError(f"{where}: {fault.problem}; every number an env gives must be usable")
+
+    def _finish(self, endings: Sequence[tuple[int, Ending]]) -> Step:
+        """Copy the last observations of ended rows, record episodes, and begin the next ones."""
+        slots = self._slots
+        ended = slots.terminated | slots.truncated
+        rows = np.flatnonzero(ended)
+        if rows.size == 0 and not endings:
+            return self._uneventful
+        finals = Finals(rows, {name: part[rows] for name, part in slots.obs.items()})
+        over = [env for env, _ in endings]
+        self._refuse_loose_rows(ended, over)
+        episodes = tuple(self._ledger.finish(env, ending) for env, ending in endings)
+        if over:
+            self._begin_next(over)
+        return Step(slots, finals if rows.size else None, episodes)
+
+    def _refuse_loose_rows(self, ended: NDArray[np.bool_], over: list[int]) -> None:
+        """Refuse rows whose episode stops without an end, or goes on after it.
+
+        Either would let a value be learned across two episodes.
+        """
+        if self._spec.rows == 1 and np.count_nonzero(ended) == len(over) and ended[over].all():
+            return
+        is_over = np.zeros(self._count, np.bool_)
+        is_over[over] = True
+        loose = self._slots.active & (ended ^ np.repeat(is_over, self._spec.rows))
+        if not loose.any():
+            return
+        row = int(np.flatnonzero(loose)[0])
+        env, own = divmod(row, self._spec.rows)
+        problem = (
+            f"the episode is over, but row {own} is neither terminated, truncated nor inactive"
+            if is_over[env]
+            else f"row {own} ended, but stays active in an episode that goes on"
+        )
+        raise EnvError(f"{self._ledger.where(env)}: {problem}")
+
+    def _begin_next(self, envs: Sequence[int]) -> None:
+        for env in envs:
+            self._ledger.begin(env, self._dealer.deal(), self._settings)
+        self._begin(envs, self._settings)
+        self._mark_started(envs)
+        self._check()
+
+    def _mark_started(self, envs: Sequence[int]) -> None:
+        for env in envs:
+            self._slots.started[self._ledger.rows(env)] = True
+        self._any_started = True
+
+    def _flags(self) -> dict[str, Array]:
+        """Return the small arrays of the slots that no simulator can bring back."""
+        slots = self._slots
+        return {
+            "reward": slots.reward,
+            "terminated": slots.terminated,
+            "truncated": slots.truncated,
+            "started": slots.started,
+            "active": slots.active,
+            "forced": slots.forced,
+            **{f"term.{name}": term for name, term in slots.terms.items()},
+        }
+
+    def _refuse_foreign(self, state: State) -> None:
+        saved = (state["env"], state["tier"], state["count"], state["rows"])
+        here = (self._spec.id, self._spec.tier.value, self._count, self._spec.rows)
+        if saved != here:
+            raise CheckpointError(
+                "the saved environments are {2} of {0!r} (tier {1}, {3} rows each), "
+                "this run has {6} of {4!r} (tier {5}, {7} rows each); "
+                "resume with the config of the run".format(*saved, *here)
+            )
+
+    def _replay_state(self) -> State:
+        ledger = self._ledger
+        envs = range(self._count)
+        logs = [self._log.since(ledger.begun[env], ledger.rows(env)) for env in envs]
+        return {
+            "actions": np.concatenate(logs),
+            "digests": [observation_digest(self._slots, ledger.rows(env)) for env in envs],
+        }
+
+    def _replay(self, replay: State) -> None:
+        """Bring every simulator back to where it was by its seed and actions, and check it."""
+        ledger = self._ledger
+        self._log.restart(min(ledger.begun))
+        self._log.extend(ledger.tick - min(ledger.begun))
+        position = 0
+        for env in range(self._count):
+            actions = replay["actions"][position : position + ledger.length(env)]
+            position += len(actions)
+            self._log.fill(ledger.begun[env], ledger.rows(env), actions)
+            self._replay_one(env, actions.astype(self._actions.dtype), replay["digests"][env])
+
+    def _replay_one(self, env: int, actions: Array, digest: str) -> None:
+        ledger = self._ledger
+        rows = ledger.rows(env)
+        self._begin([env], ledger.settings[env])
+        reward = self._slots.reward[rows]
+        returns = np.zeros(self._spec.rows, np.float64)
+        for step, action in enumerate(actions):
+            over = self._advance_one(env, action)
+            returns += reward
+            if over:
+                found = f"ended the episode at step {step + 1}"
+                raise replay_mismatch(ledger.where(env), found)
+        if observation_digest(self._slots, rows) != digest:
+            raise replay_mismatch(ledger.where(env), "led to another observation")
+        if not np.array_equal(returns, ledger.returns[rows]):
+            raise replay_mismatch(ledger.where(env), "led to other rewards")
+
+    def _begin_anew(self) -> None:
+        """Begin the same episode where none of it was played, the next one elsewhere."""
+        envs = range(self._count)
+        for env in envs:
+            if self._ledger.length(env):
+                self._ledger.begin(env, self._dealer.deal(), self._settings)
+            else:
+                self._ledger.reopen(env)
+        for env in envs:
+            self._begin([env], self._ledger.settings[env])
+        self._mark_started(envs)
+        self._check()

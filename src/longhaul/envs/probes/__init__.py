@@ -1,0 +1,1 @@
+"""Small environments with known best returns, for checking learners and runtimes."""

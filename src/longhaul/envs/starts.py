@@ -1,0 +1,72 @@
+"""Hard starts: positions dealt to environments in place of their usual beginnings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from longhaul.core.env import Start
+from longhaul.core.settings import Setting, Settings, SettingValue
+from longhaul.core.state import State
+
+STARTS: Setting[tuple[SettingValue, ...]] = Setting(
+    "env.starts",
+    (),
+    "Hard starts, dealt in order to the environments that reset next, each of them once; "
+    "setting other ones begins a fresh deal",
+)
+
+STARTS_USED = "starts/used"
+"""The episode metric that is 1 for an episode begun from a hard start, absent otherwise."""
+
+
+class StartDealer:
+    """Deals each of the offered starts once, in order, then none until others are offered."""
+
+    def __init__(self) -> None:
+        self._starts: tuple[SettingValue, ...] = ()
+        self._next = 0
+        self.used = 0  # starts dealt since the beginning of the run
+
+    def offer(self, settings: Settings) -> None:
+        """Take the starts of these settings; the ones already being dealt go on."""
+        if STARTS.name not in settings:
+            return
+        starts = settings[STARTS]
+        if starts != self._starts:
+            self._starts = starts
+            self._next = 0
+
+    def deal(self) -> Start | None:
+        """Return the next start, or None when all have been dealt."""
+        if self._next == len(self._starts):
+            return None
+        start = self._starts[self._next]
+        self._next += 1
+        self.used += 1
+        return start
+
+    def state_dict(self) -> State:
+        """Return the offered starts and how many of them are dealt."""
+        return {"starts": listed(self._starts), "next": self._next, "used": self.used}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on with a saved deal."""
+        starts = tupled(state["starts"])
+        assert isinstance(starts, tuple)
+        self._starts = starts
+        self._next = state["next"]
+        self.used = state["used"]
+
+
+def listed(value: SettingValue | None) -> Any:
+    """Return a setting's value with lists for tuples, as a checkpoint holds it."""
+    return [listed(item) for item in value] if isinstance(value, tuple) else value
+
+
+def tupled(value: Any) -> SettingValue | None:
+    """Undo `listed`."""
+    if isinstance(value, (list, tuple)):
+        items = (tupled(item) for item in value)
+        return tuple(item for item in items if item is not None)
+    assert value is None or isinstance(value, (bool, int, float, str))
+    return value
