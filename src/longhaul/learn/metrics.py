@@ -1,0 +1,46 @@
+"""What a learner tells about its work."""
+
+from __future__ import annotations
+
+import math
+
+from longhaul.core.metrics import Metric
+
+METRICS = (
+    Metric("train/approx_kl", "how far the policy moved, mean of the last epoch", "nats"),
+    Metric("train/clip_fraction", "share of probability ratios outside PPO's clip range"),
+    Metric("train/entropy_loss", "minus the mean entropy of the policy", "nats"),
+    Metric("train/epochs_run", "epochs begun before the divergence stopped them"),
+    Metric("train/explained_variance", "share of the targets' variance the values explain"),
+    Metric("train/policy_gradient_loss", "the policy's part of the loss"),
+    Metric("train/value_loss", "mean squared error of the values"),
+    Metric("train/loss", "the weighted sum of all parts"),
+    Metric("train/grad_norm", "mean length of the gradient before it is shortened"),
+    Metric("train/learning_rate", "step size used, backed off after numerical trouble"),
+    Metric("train/clip_range", "PPO's clip range"),
+    Metric("train/n_updates", "optimizer steps taken since the run began"),
+    Metric("train/vtrace_rho_mean", "mean clipped importance weight"),
+    Metric("train/vtrace_rho_clip_fraction", "share of importance weights above their bound"),
+    Metric("fault/skipped_updates", "optimizer steps of this rollout that were not finite"),
+    Metric("fault/rollbacks", "1 if the weights went back to those before this rollout"),
+)
+
+
+class Tally:
+    """Collects measurements of one rollout's minibatches."""
+
+    def __init__(self) -> None:
+        self._measured: dict[str, list[float]] = {}
+
+    def add(self, name: str, measured: float) -> None:
+        """Take one more measurement of a metric."""
+        self._measured.setdefault(name, []).append(measured)
+
+    def forget(self, name: str) -> None:
+        """Drop what was measured of a metric."""
+        self._measured.pop(name, None)
+
+    def means(self) -> dict[str, float]:
+        """Return the mean of each metric; one that is not finite is absent."""
+        means = {name: sum(items) / len(items) for name, items in self._measured.items()}
+        return {name: mean for name, mean in means.items() if math.isfinite(mean)}

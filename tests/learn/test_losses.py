@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from longhaul.learn.losses import (
+    Part,
+    approx_kl,
+    clipped_surrogate,
+    clipped_value_error,
+    entropy_bonus,
+    explained_variance,
+    normalised,
+    value_error,
+    vtrace_policy_gradient,
+)
+
+
+def numbers(seed: int, count: int = 64) -> Tensor:
+    return torch.randn(count, generator=torch.Generator().manual_seed(seed))
+
+
+def check(variable: Tensor, part: Part, formula: Callable[[Tensor], Tensor], scale: float) -> None:
+    """Compare a part with autograd through the plain formula."""
+    free = variable.clone().requires_grad_()
+    loss = formula(free)
+    (gradient,) = torch.autograd.grad(loss * scale, free)
+    torch.testing.assert_close(part.loss, loss.detach())
+    torch.testing.assert_close(part.gradient, gradient)
+
+
+@pytest.mark.parametrize("clip_range", [0.05, 0.2, 1.0])
+def test_the_surrogate_and_its_gradient_are_those_of_stable_baselines(clip_range: float) -> None:
+    log_prob, old, advantage = numbers(1) * 0.3, numbers(2) * 0.3, numbers(3)
+
+    def formula(log_prob: Tensor) -> Tensor:
+        ratio = torch.exp(log_prob - old)
+        clipped = torch.clamp(ratio, 1 - clip_range, 1 + clip_range)
+        return -torch.min(advantage * ratio, advantage * clipped).mean()
+
+    result = clipped_surrogate(log_prob, old, advantage, clip_range=clip_range, scale=0.7)
+    check(log_prob, result.part, formula, 0.7)
+    ratio = torch.exp(log_prob - old)
+    outside = torch.mean((torch.abs(ratio - 1) > clip_range).float())
+    torch.testing.assert_close(result.clip_fraction, outside)
+    divergence = torch.mean((torch.exp(log_prob - old) - 1) - (log_prob - old))
+    torch.testing.assert_close(approx_kl(result.ratio, result.log_ratio), divergence)
+
+
+def test_a_surrogate_of_two_steps_is_as_computed_by_hand() -> None:
+    ratio = torch.tensor([1.5, 0.5])
+    advantage = torch.tensor([2.0, 4.0])
+    result = clipped_surrogate(ratio.log(), torch.zeros(2), advantage, clip_range=0.2, scale=1.0)
+    # min(3, 2.4) and min(2, 3.2); the first is clipped, so only the second pulls.
+    assert result.part.loss.item() == pytest.approx(-(2.4 + 2.0) / 2)
+    assert result.part.gradient.tolist() == pytest.approx([0.0, -1.0])
+    assert result.clip_fraction.item() == 1.0
+
+
+def test_the_value_error_and_its_gradient_follow_the_formula() -> None:
+    target = numbers(2)
+    part = value_error(numbers(1), target, scale=0.5)
+    check(numbers(1), part, lambda value: F.mse_loss(value, target), 0.5)
+
+
+def test_the_clipped_value_error_and_its_gradient_follow_stable_baselines() -> None:
+    target, old = numbers(2), numbers(3)
+
+    def formula(value: Tensor) -> Tensor:
+        return F.mse_loss(target, old + torch.clamp(value - old, -0.4, 0.4))
+
+    part = clipped_value_error(numbers(1), target, old, value_clip=0.4, scale=0.5)
+    check(numbers(1), part, formula, 0.5)
+
+
+def test_the_entropy_bonus_and_its_gradient_follow_the_formula() -> None:
+    check(numbers(1), entropy_bonus(numbers(1), scale=0.01), lambda e: -e.mean(), 0.01)
+
+
+def test_the_vtrace_policy_gradient_treats_its_weights_as_constants() -> None:
+    rho, advantage = numbers(2).abs(), numbers(3)
+    part = vtrace_policy_gradient(numbers(1), rho, advantage, scale=0.3)
+    check(numbers(1), part, lambda log_prob: -(rho * advantage * log_prob).mean(), 0.3)
+
+
+def test_parts_record_nothing_for_autograd() -> None:
+    output = numbers(1).requires_grad_()
+    surrogate = clipped_surrogate(output, numbers(2), numbers(3), clip_range=0.2, scale=1.0)
+    for part in (surrogate.part, value_error(output, numbers(2), scale=1.0)):
+        assert not part.loss.requires_grad
+        assert not part.gradient.requires_grad
+
+
+def test_explained_variance_is_one_for_perfect_and_zero_for_constant_values() -> None:
+    target = numbers(1)
+    assert explained_variance(target, target) == 1.0
+    assert explained_variance(torch.zeros_like(target), target) == pytest.approx(0.0)
+
+
+def test_explained_variance_of_constant_targets_does_not_exist() -> None:
+    assert explained_variance(numbers(1), torch.ones(64)) is None
+    assert explained_variance(torch.ones(1), torch.ones(1)) is None
+
+
+def test_normalised_advantages_have_mean_zero_and_deviation_one() -> None:
+    result = normalised(numbers(1) * 5 + 3)
+    assert result.mean().item() == pytest.approx(0.0, abs=1e-6)
+    assert result.std().item() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_single_advantage_is_left_as_it_is() -> None:
+    assert normalised(torch.tensor([3.0])).item() == 3.0
