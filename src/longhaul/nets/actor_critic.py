@@ -1,0 +1,174 @@
+"""The generic actor-critic, built from an environment's shapes and a config."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import torch
+from torch import Tensor
+
+from longhaul.core.errors import ConfigError
+from longhaul.core.policy import Act, Judgement, Policy
+from longhaul.core.rollout import Memory, Sequences, TensorTree
+from longhaul.core.settings import Settings
+from longhaul.core.spaces import Continuous, EnvSpec
+from longhaul.nets.body import Body, SeparateBody, SharedBody
+from longhaul.nets.config import PolicyConfig
+from longhaul.nets.core import NoCore, SequenceCore
+from longhaul.nets.encoder import Encoder, Vector, image_parts, module_name
+from longhaul.nets.heads import Head, ValueHead, action_head
+from longhaul.nets.mlp import Mlp
+from longhaul.nets.noisy import SILENT, NoisyLinear, draw_noise
+from longhaul.nets.recurrent import Gru, Lstm
+from longhaul.nets.transformer import Transformer
+
+
+class ActorCritic(Policy):
+    """A body with one head for the policy and one for the value."""
+
+    def __init__(self, body: Body, policy_head: Head, value_head: ValueHead) -> None:
+        super().__init__()
+        self.body = body
+        self.policy_head = policy_head
+        self.value_head = value_head
+        self._direct = (body, policy_head, value_head)
+        self._noisy = any(isinstance(module, NoisyLinear) for module in self.modules())
+        self._noise_seed = SILENT
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether the body has a memory."""
+        return bool(self.body.initial(0))
+
+    def initial(self, rows: int) -> Memory:
+        """Return zeros."""
+        return self.body.initial(rows)
+
+    def act(
+        self,
+        obs: TensorTree,
+        memory: Memory,
+        settings: Settings,
+        *,
+        mask: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Act:
+        """Choose actions for [N] rows; without a generator, the most likely ones."""
+        body, policy_head, value_head = self._direct
+        for_policy, for_value, memory = body.step(obs, memory)
+        action, log_prob = policy_head.act(for_policy, mask, generator)
+        return Act(action, log_prob, value_head.forward(for_value), memory)
+
+    def value(self, obs: TensorTree, memory: Memory, settings: Settings) -> Tensor:
+        """Return the value [N] of observations seen with this memory."""
+        body, _, value_head = self._direct
+        return value_head.forward(body.value_step(obs, memory))
+
+    def judge(self, sequences: Sequences, settings: Settings) -> Judgement:
+        """Return log-probability, entropy and value of each recorded step."""
+        self.set_noise(sequences.noise_seed)
+        body, policy_head, value_head = self._direct
+        shape = sequences.started.shape
+        obs = {name: part.flatten(0, 1) for name, part in sequences.obs.items()}
+        for_policy, for_value = body.sequence(obs, sequences.memory, sequences.started)
+        mask = None if sequences.mask is None else sequences.mask.flatten(0, 1)
+        log_prob, entropy = policy_head.judge(for_policy, sequences.action.flatten(0, 1), mask)
+        return Judgement(
+            log_prob=log_prob.view(shape),
+            entropy=entropy.view(shape),
+            value=value_head.forward(for_value).view(shape),
+            metrics=policy_head.metrics(),
+        )
+
+    def set_noise(self, seed: int) -> None:
+        """Draw the noise of noisy layers from a seed; `noisy.SILENT` (-1) acts without noise."""
+        if self._noisy and seed != self._noise_seed:
+            draw_noise(self, seed)
+            self._noise_seed = seed
+
+    def observe(self, obs: TensorTree, active: Tensor) -> None:
+        """Update the observation normalisers from a learned rollout."""
+        self.body.observe(obs, active)
+
+
+def build_policy(spec: EnvSpec, config: PolicyConfig) -> ActorCritic:
+    """Return the policy for an environment; weights are drawn from torch's own generator."""
+    images = _checked(spec, config)
+    vector = Vector(
+        {name: part for name, part in spec.observation.items() if name not in images},
+        normalise=config.normalise_observations,
+        clip=config.observation_clip,
+    )
+    body = _body(spec, config, images, vector)
+    noise_scale = config.noise_scale if config.noisy in ("heads", "both") else 0.0
+    head = action_head(
+        spec.action,
+        body.outputs,
+        noise_scale=noise_scale,
+        initial_log_std=config.initial_log_std,
+    )
+    return ActorCritic(body, head, ValueHead(body.outputs, noise_scale=noise_scale))
+
+
+def _body(spec: EnvSpec, config: PolicyConfig, images: tuple[str, ...], vector: Vector) -> Body:
+    shared = bool(images) or config.core != "none"
+    if config.value_network == "shared" or (config.value_network == "auto" and shared):
+        encoder = Encoder(spec.observation, images, vector, config)
+        return SharedBody(encoder, _core(encoder.outputs, config))
+    noise_scale = config.noise_scale if config.noisy in ("trunk", "both") else 0.0
+
+    def mlp() -> Mlp:
+        return Mlp(
+            vector.outputs,
+            config.hidden,
+            activation=config.activation,
+            noise_scale=noise_scale,
+        )
+
+    return SeparateBody(vector, mlp(), mlp())
+
+
+def _core(inputs: int, config: PolicyConfig) -> SequenceCore:
+    match config.core:
+        case "none":
+            return NoCore(inputs)
+        case "gru":
+            return Gru(inputs, config.core_size)
+        case "lstm":
+            return Lstm(inputs, config.core_size)
+        case "transformer":
+            return Transformer(
+                inputs,
+                config.core_size,
+                layers=config.core_layers,
+                heads=config.core_heads,
+                memory_length=config.memory_length,
+            )
+        case _:
+            assert_never(config.core)
+
+
+def _checked(spec: EnvSpec, config: PolicyConfig) -> tuple[str, ...]:
+    """Return the image parts of a combination that can be built, or say what cannot."""
+    parts = spec.observation
+    if not parts:
+        raise ConfigError(f"environment {spec.id!r} shows nothing: its observation has no parts")
+    if len({module_name(name) for name in parts}) < len(parts) or "" in parts:
+        raise ConfigError(
+            f"observation parts {sorted(parts)} need names that differ in more than dots"
+        )
+    if spec.has_masks and isinstance(spec.action, Continuous):
+        raise ConfigError(f"environment {spec.id!r} masks continuous actions; only choices can be")
+    images = image_parts(parts, config)
+    if config.value_network == "separate" and (images or config.core != "none"):
+        reason = f"images {list(images)}" if images else f"policy.core = {config.core!r}"
+        raise ConfigError(
+            f"policy.value_network = 'separate' does not go with {reason}; "
+            "use 'shared' or 'auto', which share the trunk there"
+        )
+    if config.noisy in ("trunk", "both") and not config.hidden and len(images) < len(parts):
+        raise ConfigError(
+            f"policy.noisy = {config.noisy!r} makes the trunk's last layer noisy, "
+            "but policy.hidden is empty"
+        )
+    return images

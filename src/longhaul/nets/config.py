@@ -1,0 +1,81 @@
+"""How the generic policy is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from longhaul.core.errors import ConfigError
+
+Activation = Literal["tanh", "relu", "silu", "gelu"]
+TrunkKind = Literal["auto", "mlp", "nature", "impala"]
+ValueNetwork = Literal["auto", "separate", "shared"]
+CoreKind = Literal["none", "gru", "lstm", "transformer"]
+NoisyLayers = Literal["none", "heads", "trunk", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyConfig:
+    """The generic actor-critic: a trunk, perhaps a memory, and heads for policy and value."""
+
+    trunk: TrunkKind = "auto"
+    """How observations are read. `auto` takes `nature` for images large enough and `mlp` for the
+    rest; `impala` is the residual network, slower and often better on images. Images are uint8
+    parts of shape channels x height x width; parts that are not images go through the MLP."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Sizes of the MLP's layers, for the observation's parts that are not images."""
+    activation: Activation = "tanh"
+    """Activation of the MLP's layers."""
+    image_features: int = 512
+    """Outputs of an image network."""
+    impala_width: int = 1
+    """Multiplies the 16, 32 and 32 channels of the `impala` trunk."""
+    value_network: ValueNetwork = "auto"
+    """Whether the value has an MLP of its own. `auto` means `separate` for observations without
+    images and policies without memory, `shared` for all others."""
+    core: CoreKind = "none"
+    """The policy's memory of earlier steps of the episode."""
+    core_size: int = 128
+    """Outputs of the memory, and its width."""
+    core_layers: int = 2
+    """Layers of the transformer; GRU and LSTM have one."""
+    core_heads: int = 4
+    """Attention heads of the transformer; must divide `core_size`."""
+    memory_length: int = 32
+    """How many earlier steps each layer of the transformer looks at."""
+    noisy: NoisyLayers = "none"
+    """Which layers explore by learned noise in their weights: the heads, the trunk's last layer,
+    or both."""
+    noise_scale: float = 0.5
+    """Initial scale of that noise."""
+    normalise_observations: bool = False
+    """Whether float observations are shifted and scaled by their running mean and deviation."""
+    observation_clip: float = 10.0
+    """Normalised observations are clipped to plus and minus this."""
+    initial_log_std: float = 0.0
+    """Logarithm of the first standard deviation of continuous actions."""
+
+    def __post_init__(self) -> None:
+        sizes = {
+            **{f"hidden[{index}]": size for index, size in enumerate(self.hidden)},
+            "image_features": self.image_features,
+            "impala_width": self.impala_width,
+            "core_size": self.core_size,
+            "core_layers": self.core_layers,
+            "core_heads": self.core_heads,
+            "memory_length": self.memory_length,
+        }
+        for name, size in sizes.items():
+            if size < 1:
+                raise ConfigError(f"policy.{name} = {size} must be at least 1")
+        if self.core == "transformer" and self.core_size % self.core_heads:
+            raise ConfigError(
+                f"policy.core_heads = {self.core_heads} does not divide "
+                f"policy.core_size = {self.core_size}"
+            )
+        for name, number in (
+            ("noise_scale", self.noise_scale),
+            ("observation_clip", self.observation_clip),
+        ):
+            if not number > 0:
+                raise ConfigError(f"policy.{name} = {number} must be greater than 0")

@@ -1,0 +1,150 @@
+"""Reading observations of named parts: images, vectors, or both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from longhaul.core.errors import ConfigError
+from longhaul.core.rollout import TensorTree
+from longhaul.core.spaces import Part
+from longhaul.nets.config import PolicyConfig
+from longhaul.nets.impala import ImpalaCnn
+from longhaul.nets.mlp import Mlp
+from longhaul.nets.nature import NATURE_MINIMUM, NatureCnn
+from longhaul.nets.normaliser import RunningNormaliser
+
+BYTE_SCALE = 1.0 / 255.0
+
+
+def is_image(part: Part) -> bool:
+    """Whether a part has the form of an image: bytes, channels x height x width."""
+    return part.dtype == "uint8" and len(part.shape) == 3
+
+
+def image_parts(parts: Mapping[str, Part], config: PolicyConfig) -> tuple[str, ...]:
+    """Return the names of the parts that go through an image network."""
+    images = [name for name, part in parts.items() if is_image(part)]
+    smallest = {name: min(parts[name].shape[1:]) for name in images}
+    match config.trunk:
+        case "mlp":
+            return ()
+        case "auto":
+            return tuple(name for name in images if smallest[name] >= NATURE_MINIMUM)
+        case "nature" | "impala":
+            if not images:
+                raise ConfigError(
+                    f"policy.trunk = {config.trunk!r} reads images, but the environment shows "
+                    f"{_listed(parts)}; use 'auto' or 'mlp'"
+                )
+            for name in images:
+                if config.trunk == "nature" and smallest[name] < NATURE_MINIMUM:
+                    raise ConfigError(
+                        f"policy.trunk = 'nature' needs images (channels, height, width) of at "
+                        f"least {NATURE_MINIMUM}x{NATURE_MINIMUM} pixels, but {name!r} is "
+                        f"{parts[name].shape}; use 'impala' or 'mlp'"
+                    )
+            return tuple(images)
+
+
+def _listed(parts: Mapping[str, Part]) -> str:
+    return ", ".join(f"{name!r} {part.dtype} {part.shape}" for name, part in parts.items())
+
+
+def module_name(part: str) -> str:
+    """Return a part's name in a form that can stand in a parameter's name."""
+    return part.replace(".", "_")
+
+
+class Vector(nn.Module):
+    """All parts that are not images as one float vector, normalised if asked for.
+
+    Bytes are scaled by 1/255; other numbers are taken as they are.
+    """
+
+    def __init__(self, parts: Mapping[str, Part], *, normalise: bool, clip: float) -> None:
+        super().__init__()
+        self.outputs = sum(math.prod(part.shape) for part in parts.values())
+        self.normalisers = nn.ModuleDict(
+            {
+                module_name(name): RunningNormaliser(part.shape, clip=clip)
+                for name, part in parts.items()
+                if normalise and part.dtype.startswith("float")
+            }
+        )
+        self._names = tuple(parts)
+        # The one case worth a short cut: acting on it takes less time than reading a dict of parts.
+        self._plain = ""
+        if len(parts) == 1 and not self.normalisers:
+            ((name, part),) = parts.items()
+            self._plain = name if part.dtype == "float32" and len(part.shape) == 1 else ""
+
+    def forward(self, obs: TensorTree) -> Tensor:
+        """Return [N, outputs]."""
+        if self._plain:
+            return obs[self._plain]
+        found = [self._flat(name, obs[name]) for name in self._names]
+        return found[0] if len(found) == 1 else torch.cat(found, 1)
+
+    def _flat(self, name: str, part: Tensor) -> Tensor:
+        if part.dtype == torch.uint8:
+            x = part.float().mul_(BYTE_SCALE)
+        else:
+            x = part.float()
+            if (key := module_name(name)) in self.normalisers:
+                x = self.normalisers[key](x)
+        return x.reshape(x.shape[0], -1)
+
+    def observe(self, obs: TensorTree, active: Tensor) -> None:
+        """Update the normalisers from observations [..., shape] where `active` [...]."""
+        for name in self._names:
+            if (key := module_name(name)) in self.normalisers:
+                normaliser = self.normalisers[key]
+                assert isinstance(normaliser, RunningNormaliser)
+                normaliser.observe(obs[name][active])
+
+
+class Encoder(nn.Module):
+    """One feature vector from all parts: image networks and an MLP, side by side."""
+
+    def __init__(
+        self,
+        parts: Mapping[str, Part],
+        images: tuple[str, ...],
+        vector: Vector,
+        config: PolicyConfig,
+    ) -> None:
+        super().__init__()
+        noise_scale = config.noise_scale if config.noisy in ("trunk", "both") else 0.0
+        self.images = nn.ModuleDict(
+            {module_name(name): _image_network(parts[name], config, noise_scale) for name in images}
+        )
+        self.vector = vector
+        sizes = config.hidden if vector.outputs else ()
+        self.mlp = Mlp(vector.outputs, sizes, activation=config.activation, noise_scale=noise_scale)
+        self.outputs = config.image_features * len(images) + self.mlp.outputs
+        self._names = tuple((name, module_name(name)) for name in images)
+        self._has_vector = vector.outputs > 0
+
+    def forward(self, obs: TensorTree) -> Tensor:
+        """Return [N, outputs]."""
+        found = [self.images[key](obs[name]) for name, key in self._names]
+        if self._has_vector:
+            found.append(self.mlp.forward(self.vector.forward(obs)))
+        return found[0] if len(found) == 1 else torch.cat(found, 1)
+
+
+def _image_network(part: Part, config: PolicyConfig, noise_scale: float) -> nn.Module:
+    channels, height, width = part.shape
+    shape = (channels, height, width)
+    if config.trunk == "impala":
+        return ImpalaCnn(
+            shape,
+            outputs=config.image_features,
+            width=config.impala_width,
+            noise_scale=noise_scale,
+        )
+    return NatureCnn(shape, outputs=config.image_features, noise_scale=noise_scale)

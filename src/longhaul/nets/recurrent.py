@@ -1,0 +1,239 @@
+"""GRU and LSTM with resets inside the sequence.
+
+The input's part of the gates is one matrix product over the whole sequence, and so is the gradient
+of the recurrent weights; only what really depends on the step before is done step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from longhaul.core.rollout import Memory
+from longhaul.nets.core import SequenceCore
+
+sigmoid_backward = torch.ops.aten.sigmoid_backward
+tanh_backward = torch.ops.aten.tanh_backward
+Keep = Sequence[Tensor | None]
+"""Per step, zero [B, 1] for the rows that begin an episode and one for the others; None if none
+begins one."""
+
+
+class _Recurrent(SequenceCore):
+    """The weights of `gates` gates, named and laid out as in torch.nn's cells."""
+
+    def __init__(self, inputs: int, size: int, *, gates: int) -> None:
+        super().__init__()
+        self.outputs = size
+        self.weight_ih = nn.Parameter(torch.empty(gates * size, inputs))
+        self.weight_hh = nn.Parameter(torch.empty(gates * size, size))
+        self.bias_ih = nn.Parameter(torch.zeros(gates * size))
+        self.bias_hh = nn.Parameter(torch.zeros(gates * size))
+        with torch.no_grad():
+            for weight in (self.weight_ih, self.weight_hh):
+                for gate in weight.chunk(gates):
+                    nn.init.orthogonal_(gate)
+
+    def _zeros(self, rows: int) -> Tensor:
+        return self.weight_hh.new_zeros(rows, self.outputs)
+
+
+class Gru(_Recurrent):
+    """A gated recurrent unit; memory is `hidden` [rows, size]."""
+
+    def __init__(self, inputs: int, size: int) -> None:
+        super().__init__(inputs, size, gates=3)
+
+    def initial(self, rows: int) -> Memory:
+        """Return zeros."""
+        return {"hidden": self._zeros(rows)}
+
+    def step(self, features: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+        """Return the next hidden state, which is also the memory."""
+        hidden = torch.gru_cell(
+            features,
+            memory["hidden"],
+            self.weight_ih,
+            self.weight_hh,
+            self.bias_ih,
+            self.bias_hh,
+        )
+        return hidden, {"hidden": hidden}
+
+    def sequence(self, features: Tensor, memory: Memory, started: Tensor) -> tuple[Tensor, Memory]:
+        """Return every hidden state and the last one."""
+        projected = F.linear(features, self.weight_ih, self.bias_ih)
+        outputs = _gru_loop(
+            projected.float(),
+            memory["hidden"],
+            self.weight_hh,
+            self.bias_hh,
+            keep_factors(started, projected.dtype),
+        )
+        return outputs, {"hidden": outputs[-1]}
+
+
+class Lstm(_Recurrent):
+    """A long short-term memory; memory is `hidden` and `cell`, both [rows, size]."""
+
+    def __init__(self, inputs: int, size: int) -> None:
+        super().__init__(inputs, size, gates=4)
+        with torch.no_grad():
+            # A forget gate that starts open lets gradients reach far back from the first update.
+            self.bias_ih[size : 2 * size] = 1.0
+
+    def initial(self, rows: int) -> Memory:
+        """Return zeros."""
+        return {"hidden": self._zeros(rows), "cell": self._zeros(rows)}
+
+    def step(self, features: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+        """Return the next hidden state and the memory of both states."""
+        hidden, cell = torch.lstm_cell(
+            features,
+            [memory["hidden"], memory["cell"]],
+            self.weight_ih,
+            self.weight_hh,
+            self.bias_ih,
+            self.bias_hh,
+        )
+        return hidden, {"hidden": hidden, "cell": cell}
+
+    def sequence(self, features: Tensor, memory: Memory, started: Tensor) -> tuple[Tensor, Memory]:
+        """Return every hidden state, and the last hidden state and cell."""
+        projected = F.linear(features, self.weight_ih, self.bias_ih + self.bias_hh)
+        outputs, cell = _lstm_loop(
+            projected.float(),
+            memory["hidden"],
+            memory["cell"],
+            self.weight_hh,
+            keep_factors(started, projected.dtype),
+        )
+        return outputs, {"hidden": outputs[-1], "cell": cell}
+
+
+def keep_factors(started: Tensor, dtype: torch.dtype) -> Keep:
+    """Return what each step's memory is multiplied by, None for steps without a start."""
+    factors = (~started).to(dtype).unsqueeze(-1)
+    return [
+        factor if begins else None
+        for factor, begins in zip(factors, started.any(1).tolist(), strict=True)
+    ]
+
+
+def _kept(state: Tensor, factor: Tensor | None) -> Tensor:
+    return state if factor is None else state * factor
+
+
+class _GruLoop(torch.autograd.Function):
+    """The part of a GRU that goes step by step."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, projected: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor, keep: Keep
+    ) -> Tensor:
+        """Return the hidden states [L, B, H] from projected inputs [L, B, 3 H]."""
+        steps, rows, _ = projected.shape
+        size = hidden.shape[1]
+        outputs = projected.new_empty(steps, rows, size)
+        earlier = projected.new_empty(steps, rows, size)
+        gates = projected.new_empty(steps, rows, 4 * size)  # reset, update, candidate, its part
+        turned = weight.t()
+        for t in range(steps):
+            before = earlier[t].copy_(_kept(hidden, keep[t]))
+            recurrent = torch.addmm(bias, before, turned)
+            own = gates[t]
+            torch.add(projected[t, :, : 2 * size], recurrent[:, : 2 * size], out=own[:, : 2 * size])
+            reset, update = own[:, : 2 * size].sigmoid_().chunk(2, 1)
+            part = own[:, 3 * size :].copy_(recurrent[:, 2 * size :])
+            candidate = own[:, 2 * size : 3 * size]
+            torch.addcmul(projected[t, :, 2 * size :], reset, part, out=candidate)
+            hidden = torch.lerp(candidate.tanh_(), before, update, out=outputs[t])
+        ctx.save_for_backward(gates, earlier, weight)
+        ctx.keep = keep
+        return outputs
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of everything but `keep`."""
+        gates, earlier, weight = ctx.saved_tensors
+        steps, rows, size = earlier.shape
+        for_input = torch.empty_like(gates[:, :, : 3 * size], memory_format=torch.contiguous_format)
+        for_hidden = torch.empty_like(for_input)
+        carried = torch.zeros_like(earlier[0])
+        for t in range(steps - 1, -1, -1):
+            reset, update, candidate, part = gates[t].chunk(4, 1)
+            carried = carried + grad[t]
+            into_candidate = tanh_backward(carried * (1.0 - update), candidate)
+            into_update = sigmoid_backward(carried * (earlier[t] - candidate), update)
+            into_reset = sigmoid_backward(into_candidate * part, reset)
+            torch.cat((into_reset, into_update, into_candidate), 1, out=for_input[t])
+            torch.cat((into_reset, into_update, into_candidate * reset), 1, out=for_hidden[t])
+            carried = torch.addmm(carried * update, for_hidden[t], weight)
+            carried = _kept(carried, ctx.keep[t])
+        flat = for_hidden.view(steps * rows, -1)
+        into_weight = torch.mm(flat.t(), earlier.view(steps * rows, size))
+        return for_input, carried, into_weight, flat.sum(0), None
+
+
+class _LstmLoop(torch.autograd.Function):
+    """The part of an LSTM that goes step by step."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, projected: Tensor, hidden: Tensor, cell: Tensor, weight: Tensor, keep: Keep
+    ) -> tuple[Tensor, Tensor]:
+        """Return the hidden states [L, B, H] and the last cell from inputs [L, B, 4 H]."""
+        steps, rows, _ = projected.shape
+        size = hidden.shape[1]
+        outputs = projected.new_empty(steps, rows, size)
+        earlier = projected.new_empty(2, steps, rows, size)  # hidden, cell
+        bent = projected.new_empty(steps, rows, size)  # tanh of the cell
+        gates = projected.new_empty(steps, rows, 4 * size)  # input, forget, candidate, output
+        turned = weight.t()
+        for t in range(steps):
+            before = earlier[0, t].copy_(_kept(hidden, keep[t]))
+            cell_before = earlier[1, t].copy_(_kept(cell, keep[t]))
+            own = torch.addmm(projected[t], before, turned, out=gates[t])
+            own[:, : 2 * size].sigmoid_()
+            own[:, 2 * size : 3 * size].tanh_()
+            own[:, 3 * size :].sigmoid_()
+            entry, forget, candidate, exit_ = own.chunk(4, 1)
+            cell = torch.addcmul(entry * candidate, forget, cell_before)
+            hidden = torch.mul(exit_, torch.tanh(cell, out=bent[t]), out=outputs[t])
+        ctx.save_for_backward(gates, earlier, bent, weight)
+        ctx.keep = keep
+        return outputs, cell
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor, grad_cell: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of everything but `keep`."""
+        gates, earlier, bent, weight = ctx.saved_tensors
+        steps, rows, size = bent.shape
+        for_gates = torch.empty_like(gates)
+        carried = torch.zeros_like(bent[0])
+        for t in range(steps - 1, -1, -1):
+            entry, forget, candidate, exit_ = gates[t].chunk(4, 1)
+            carried = carried + grad[t]
+            into_cell = grad_cell + tanh_backward(carried * exit_, bent[t])
+            into = (
+                sigmoid_backward(into_cell * candidate, entry),
+                sigmoid_backward(into_cell * earlier[1, t], forget),
+                tanh_backward(into_cell * entry, candidate),
+                sigmoid_backward(carried * bent[t], exit_),
+            )
+            torch.cat(into, 1, out=for_gates[t])
+            carried = _kept(torch.mm(for_gates[t], weight), ctx.keep[t])
+            grad_cell = _kept(into_cell * forget, ctx.keep[t])
+        flat = for_gates.view(steps * rows, -1)
+        into_weight = torch.mm(flat.t(), earlier[0].view(steps * rows, size))
+        return for_gates, carried, grad_cell, into_weight, None
+
+
+_gru_loop: Callable[..., Tensor] = _GruLoop.apply
+_lstm_loop: Callable[..., tuple[Tensor, Tensor]] = _LstmLoop.apply
