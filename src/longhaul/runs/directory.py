@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import re
 import shutil
 import uuid
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longhaul.core.errors import ConfigError, ResourceError
-from longhaul.runs.durable import sync_directory, write_durably
+from longhaul.runs.durable import is_full, sync_directory, write_durably
 from longhaul.runs.record import RunRecord, Status, decode_record, encode_record
 
 _UNFIT = re.compile(r"[^a-z0-9._-]+")
@@ -158,7 +157,7 @@ def create_run(root: Path, record: RunRecord, config_text: str) -> RunDirectory:
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         _remove_empty(made)
-        kind = ResourceError if error.errno in (errno.ENOSPC, errno.EDQUOT) else ConfigError
+        kind = ResourceError if is_full(error) else ConfigError
         raise kind(
             f"cannot create a run in {root}: {error.strerror}; make that folder writable or "
             "choose another one for the runs"

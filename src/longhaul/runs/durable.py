@@ -24,6 +24,11 @@ class Digest:
     sha256: str
 
 
+def is_full(error: OSError) -> bool:
+    """Whether the disk, the quota or the allowed file size is used up."""
+    return error.errno in _FULL
+
+
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
     """Tell a failure to write `path` as a `ResourceError` with a remedy."""
@@ -31,7 +36,7 @@ def storage_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        if error.errno in _FULL:
+        if is_full(error):
             raise ResourceError(
                 f"no room to write {path}: {reason}; free disk space or raise the quota, then "
                 "start the same command again"

@@ -11,7 +11,6 @@ import msgspec
 
 from longhaul.core.errors import CheckpointError
 from longhaul.core.progress import Progress
-from longhaul.core.settings import SettingValue
 from longhaul.runs import exact_json
 from longhaul.runs.durable import Digest
 from longhaul.runs.jsonl import LogMark
@@ -52,7 +51,7 @@ class Manifest:
     """Everything about a checkpoint but the state itself."""
 
     progress: Progress
-    settings: dict[str, SettingValue]
+    settings: dict[str, Any]  # setting values by name; `Settings` checks them when they are used
     identity: dict[str, str]
     versions: dict[str, str]
     facts: dict[str, str]

@@ -105,7 +105,9 @@ def _flatten_tensor(tensor: torch.Tensor, where: str) -> FlatArray:
             f"{where} is a tensor of {tensor.dtype}, {tensor.layout}, which cannot be saved; "
             f"use dense tensors of {', '.join(str(dtype)[6:] for dtype in _TENSOR_KINDS)}"
         )
-    plain = tensor.detach().resolve_neg().cpu().contiguous().reshape(-1).view(torch.uint8)
+    flat = tensor.detach().resolve_neg().cpu().contiguous().reshape(-1)
+    # Tensors of at most one element count as contiguous with any stride; bytes need stride 1.
+    plain = flat.as_strided(flat.shape, (1,)).view(torch.uint8)
     return FlatArray(_TENSOR_KINDS[tensor.dtype], tuple(tensor.shape), _bytes(plain.numpy()))
 
 
