@@ -62,7 +62,7 @@ CONTROLLERS: tuple[Controller[Any], ...] = (
         limit=Limit(STAGE, allowance=(1, 2)),
     ),
     Ladder("ladder", FISH, (15, 20, 25), at=(500, 900), limit=Limit(STAGE, allowance=(1, 2))),
-    Ladder("metric ladder", FISH, (15, 20, 25), when=Criterion(SCORE, ">", 0.3), patience=2),
+    Ladder("metric_ladder", FISH, (15, 20, 25), when=Criterion(SCORE, ">", 0.3), patience=2),
     StartQueue(
         "queue",
         STARTS,
@@ -78,7 +78,7 @@ CONTROLLERS: tuple[Controller[Any], ...] = (
         warn_patience=2,
     ),
     StartQueue(
-        "timed queue",
+        "timed_queue",
         STARTS,
         USED,
         (StartStage(3, ("a", "b")), StartStage(4, ("c",))),

@@ -128,6 +128,13 @@ def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
     )
 
 
+def test_an_unknown_setting_to_read_is_refused_with_the_nearest_name() -> None:
+    lost = Ladder("ladder", FISH, (15, 20), limit=Limit(Setting("gate.stag", 0, "")))
+    assert refusal(lost) == (
+        "schedule.ladder reads 'gate.stag', which nothing declares; did you mean 'gate.stage'?"
+    )
+
+
 def test_two_writers_of_one_setting_are_refused() -> None:
     message = refusal(nudge("one"), nudge("two"))
     assert message.startswith("schedule.one and schedule.two both write 'reward.weight'")
@@ -135,6 +142,11 @@ def test_two_writers_of_one_setting_are_refused() -> None:
 
 def test_two_controllers_of_one_name_are_refused() -> None:
     assert "two controllers are called 'nudge'" in refusal(nudge(), nudge(setting=RATE))
+
+
+@pytest.mark.parametrize("name", ["", "two words", "a/b", "a.b"])
+def test_a_name_that_no_metric_could_carry_is_refused(name: str) -> None:
+    assert f"a controller is called {name!r}" in refusal(nudge(name))
 
 
 def test_a_reader_of_a_setting_before_its_writer_is_refused() -> None:

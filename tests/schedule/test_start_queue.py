@@ -203,6 +203,7 @@ def test_a_count_that_was_not_measured_is_no_news() -> None:
         ({"stages": ()}, "has no stages"),
         ({"stages": (StartStage(3, ()),)}, "stage 1 has length 3 and 0 starts"),
         ({"stages": (StartStage(0, ("a",), label="ne"),)}, "ne has length 0"),
+        ({"stages": (StartStage(3, ("a",), category="n e"),)}, "category 'n e'"),
         ({"batch": 0}, "batch"),
         ({"warn_ratio": 1.5}, "warn_ratio = 1.5"),
     ],

@@ -35,6 +35,14 @@ def check_axis(name: str, along: Axis, total: int) -> None:
         )
 
 
+def between(start: float, end: float, share: float) -> float:
+    """Return the value `share` of the way: exactly `end` at 1, and never outside by rounding."""
+    if share >= 1.0:
+        return end
+    lower, upper = min(start, end), max(start, end)
+    return min(max(start + (end - start) * share, lower), upper)
+
+
 def words(along: Axis, place: float) -> str:
     """Return a position the way a person says it."""
     match along:

@@ -118,12 +118,13 @@ class History:
             for criterion in criteria
         }
         overall = {
-            metric: (*self.of(metric), metrics[metric])[-keep:] for metric, keep in depth.items()
+            metric: (*self.of(metric), float(metrics[metric]))[-keep:]
+            for metric, keep in depth.items()
         }
         if not any(criterion.window_by_category for criterion in criteria):
             return History(overall)
         own = {
-            metric: (*self.of(metric, category), metrics[metric])[-keep:]
+            metric: (*self.of(metric, category), float(metrics[metric]))[-keep:]
             for metric, keep in depth.items()
         }
         return History(overall, {**self.by_category, category: own})

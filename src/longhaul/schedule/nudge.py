@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from longhaul.core.control import Decision, View
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment, Setting
+from longhaul.schedule.axis import between
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +71,14 @@ class Nudge:
         """Move the setting a little if the average left the band."""
         if self.metric not in view.metrics:
             return Decision(state)
-        state = NudgeState((*state.recent, view.metrics[self.metric])[-self.window :])
+        state = NudgeState((*state.recent, float(view.metrics[self.metric]))[-self.window :])
         mean = sum(state.recent) / len(state.recent)
         if self.band[0] <= mean <= self.band[1]:
             return Decision(state)
         is_low = mean < self.band[0]
         goal = self.limits[1] if is_low else self.limits[0]
         now = view.settings[self.setting]
-        moved = now + (goal - now) * self.rate
+        moved = between(now, goal, self.rate)
         if moved == now:
             return Decision(state)
         side = f"below {self.band[0]:.3g}" if is_low else f"above {self.band[1]:.3g}"

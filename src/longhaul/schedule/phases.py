@@ -10,7 +10,7 @@ from itertools import pairwise
 from longhaul.core.control import Decision, View
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.settings import Assignment, SettingValue
-from longhaul.schedule.axis import Axis, check_axis, position, words
+from longhaul.schedule.axis import Axis, between, check_axis, position, words
 from longhaul.schedule.limit import Limit
 
 
@@ -165,12 +165,8 @@ class Phases:
             is_past = number < index or place >= begin + length
             share = 1.0 if is_past else max(0.0, (place - begin) / length)
             for goal in phase.move:
-                values[goal.name] = _between(values[goal.name], goal.value, share)
+                before = values[goal.name]
+                assert isinstance(before, (int, float))
+                assert isinstance(goal.value, float)
+                values[goal.name] = between(before, goal.value, share)
         return values
-
-
-def _between(start: SettingValue, end: SettingValue, share: float) -> SettingValue:
-    """Return the value `share` of the way from `start` to `end`, exactly `end` at 1."""
-    assert isinstance(start, (int, float))
-    assert isinstance(end, float)
-    return end if share == 1.0 else start + (end - start) * share

@@ -10,7 +10,7 @@ from longhaul.core.control import Decision, View
 from longhaul.core.errors import ConfigError
 from longhaul.core.progress import Progress
 from longhaul.core.settings import Assignment, Setting
-from longhaul.schedule.axis import Axis, check_axis, position, words
+from longhaul.schedule.axis import Axis, between, check_axis, position, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +79,13 @@ class Ramp:
         """Return the setting's value once the run has come this far."""
         place = position(progress, self.along, self.total)
         if place < self.warm_up:
-            factor = self.start_factor + (1 - self.start_factor) * place / self.warm_up
-            return self.start * factor
-        share = min(1.0, (place - self.warm_up) / (self.finish - self.warm_up))
+            return between(self.start * self.start_factor, self.start, place / self.warm_up)
         if self.shape == "constant":
             return self.start
-        if share == 1.0:
-            return self.end
+        share = min(1.0, (place - self.warm_up) / (self.finish - self.warm_up))
         if self.shape == "cosine":
             share = (1 - math.cos(math.pi * share)) / 2
-        return self.start + (self.end - self.start) * share
+        return between(self.start, self.end, share)
 
     def decide(self, state: RampState, view: View) -> Decision[RampState]:
         """Put the setting on the curve."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -66,6 +67,7 @@ class Schedule:
         self._settings = settings
         self._metrics: Metrics = {}
         _check_names(self._controllers)
+        _check_readers(self._controllers, settings)
         _check_writers(self._controllers, settings)
         _check_order(self._controllers)
         _check_extremes(self._controllers, settings)
@@ -163,9 +165,25 @@ def _emitted(controller: Controller[Any]) -> tuple[str, ...]:
 def _check_names(controllers: Iterable[Controller[Any]]) -> None:
     seen: set[str] = set()
     for controller in controllers:
+        if not re.fullmatch(r"[\w-]+", controller.name):
+            raise ConfigError(
+                f"a controller is called {controller.name!r}; its name becomes part of metrics' "
+                "names and may hold letters, digits, _ and - only"
+            )
         if controller.name in seen:
             raise ConfigError(f"two controllers are called {controller.name!r}; rename one")
         seen.add(controller.name)
+
+
+def _check_readers(controllers: Iterable[Controller[Any]], settings: Settings) -> None:
+    """Refuse an unknown setting; a metric may be unknown, and only metrics have a slash."""
+    for controller in controllers:
+        for name in controller.reads:
+            if "/" not in name and name not in settings:
+                raise ConfigError(
+                    f"schedule.{controller.name} reads {name!r}, which nothing declares"
+                    f"{suggestion(name, settings)}"
+                )
 
 
 def _check_writers(controllers: Iterable[Controller[Any]], settings: Settings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -80,6 +81,11 @@ class StartQueue:
                 raise ConfigError(
                     f"{where}: {self._label(index)} has length {stage.length} and "
                     f"{len(stage.starts)} starts; both must be at least 1"
+                )
+            if not re.fullmatch(r"[\w-]*", stage.category):
+                raise ConfigError(
+                    f"{where}: category {stage.category!r} becomes part of a metric's name and may "
+                    "hold letters, digits, _ and - only"
                 )
         if self.batch < 1 or self.warn_patience < 1:
             raise ConfigError(f"{where}: batch and warn_patience must be at least 1")
