@@ -89,4 +89,4 @@ class RewardScale:
     def load_state_dict(self, state: State) -> None:
         """Continue from a saved state."""
         self._moments = Moments(state["count"], state["mean"], state["squares"])
-        self._running = np.array(state["running"], dtype=np.float64)
+        self._running = torch.as_tensor(state["running"]).numpy().copy()

@@ -254,8 +254,8 @@ class Descent:
 
 
 def _loss_fault(pulls: Sequence[Pull], losses: Sequence[float]) -> str | None:
-    """Name the first part of the loss that is not finite, if there is one."""
-    for pull, loss in zip(pulls, losses, strict=True):
-        if not math.isfinite(loss):
-            return pull.name
-    return None
+    """Name the parts of the loss that are not finite, if there are any."""
+    broken = {
+        pull.name: None for pull, loss in zip(pulls, losses, strict=True) if not math.isfinite(loss)
+    }
+    return " and ".join(broken) or None
