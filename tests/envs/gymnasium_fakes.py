@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.wrappers import FrameStackObservation
 
 MODULE = "tests.envs.gymnasium_fakes"
 
@@ -264,6 +265,12 @@ class NeedsExtra(Walk):
         raise gym.error.DependencyNotInstalled("run `pip install walking-shoes`")
 
 
+def stacked_walk() -> gym.Env[Any, Any]:
+    """Return a walk inside a wrapper that has a state of its own."""
+    walk: gym.Env[Any, Any] = ExactWalk()
+    return FrameStackObservation(walk, 3)
+
+
 _ALL: dict[str, tuple[Callable[..., gym.Env[Any, Any]], int | None]] = {
     "Spaces-v0": (Spaces, None),
     "Walk-v0": (Walk, 12),
@@ -276,6 +283,7 @@ _ALL: dict[str, tuple[Callable[..., gym.Env[Any, Any]], int | None]] = {
     "ExactWalk-v0": (ExactWalk, 12),
     "SettingsWalk-v0": (SettingsWalk, 12),
     "TellingWalk-v0": (TellingWalk, 12),
+    "StackedWalk-v0": (stacked_walk, 12),
     "Liar-v0": (Liar, 12),
     "SlyLiar-v0": (SlyLiar, 12),
     "Hoarder-v0": (Hoarder, 12),

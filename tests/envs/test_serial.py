@@ -42,6 +42,7 @@ SOURCES = {
     "masks": lambda: fake("MaskedWalk"),
     "split masks": lambda: fake("SplitMaskedWalk"),
     "dict": lambda: fake("DictWalk"),
+    "stacked": lambda: fake("StackedWalk"),
     "snapshot": lambda: fake("ExactWalk"),
     "rows by replay": lambda: SchoolFactory(Tier.REPLAY).source(),
     "rows by snapshot": lambda: SchoolFactory(Tier.SNAPSHOT).source(),

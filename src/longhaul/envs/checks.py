@@ -49,6 +49,8 @@ class SeedCheck:
         if self.honest:
             return f"{self.source.spec.id}: seeds reproduce (tier {self.source.spec.tier.value})"
         found = "; ".join(str(finding) for finding in self.findings)
+        if all(finding.comparison == "reward terms" for finding in self.findings):
+            return f"{self.source.spec.id}: {found}"
         return (
             f"{self.source.spec.id}: {found}. It is run as tier {self.source.spec.tier.value}: "
             "a resumed run will be statistically the same but not bit for bit. "

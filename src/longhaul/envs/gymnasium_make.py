@@ -16,6 +16,13 @@ GymnasiumAny = gym.Env[Any, Any]
 
 NO_LIMIT = 2**63 - 1
 
+_PACKAGES = {
+    "ale_py": "ale-py",
+    "Box2D": "'gymnasium[box2d]'",
+    "mujoco": "'gymnasium[mujoco]'",
+    "pygame": "'gymnasium[classic-control]'",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Opened:
@@ -38,12 +45,11 @@ def open_gymnasium(env_id: str, kwargs: Mapping[str, Any], *, render: bool) -> O
     except gym.error.DependencyNotInstalled as error:
         raise ConfigError(f"environment {env_id!r} lacks a package: {error}") from error
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"environment {env_id!r} needs the Python module {error.name!r}, which is not "
-            f"installed; try `pip install {_package(error.name)}`"
-        ) from error
-    except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv, gym.error.Error) as error:
+        raise ConfigError(_missing_module(env_id, error)) from error
+    except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv) as error:
         raise ConfigError(_unknown(env_id, error)) from error
+    except gym.error.Error as error:
+        raise ConfigError(f"environment {env_id!r} cannot be made: {error}") from error
     except TypeError as error:
         raise ConfigError(f"environment {env_id!r} does not take {arguments!r}: {error}") from error
     except Exception as error:
@@ -70,25 +76,31 @@ def _lightened(env: GymnasiumAny) -> Opened:
     return Opened(env, limit)
 
 
-def _package(module: str | None) -> str:
-    top = (module or "").partition(".")[0]
-    return {"ale_py": "ale-py", "Box2D": "'gymnasium[box2d]'", "mujoco": "'gymnasium[mujoco]'"}.get(
-        top, top
+def _missing_module(env_id: str, error: ModuleNotFoundError) -> str:
+    # Gymnasium raises again, without a name, when the module in front of an id is not there.
+    inner = error.__cause__ if isinstance(error.__cause__, ModuleNotFoundError) else error
+    module = inner.name or env_id.partition(":")[0]
+    top = module.partition(".")[0]
+    package = _PACKAGES.get(top, top)
+    return (
+        f"environment {env_id!r} needs the Python module {module!r}, which is not installed; "
+        f"try `pip install {package}`, or put it on PYTHONPATH if it is yours"
     )
 
 
 def _unknown(env_id: str, error: Exception) -> str:
     wanted = env_id.partition(":")[2] or env_id
-    remedy = _nearest(wanted)
     if wanted.startswith("ALE/"):
-        remedy += "; Atari needs `pip install ale-py` and the id 'ale_py:" + wanted + "'"
-    elif ":" not in env_id:
-        remedy += "; an env of your own is named 'module:Name-v0', where importing it registers it"
-    return f"environment {env_id!r} is not known to Gymnasium ({error}){remedy}"
+        remedy = f"Atari needs `pip install ale-py` and the id 'ale_py:{wanted}'"
+    elif nearest := _nearest(wanted):
+        remedy = f"did you mean {nearest!r}?"
+    else:
+        remedy = "an env of your own is named 'module:Name-v0', where importing it registers it"
+    return f"environment {env_id!r} is not known to Gymnasium ({error}); {remedy}"
 
 
-def _nearest(wanted: str) -> str:
+def _nearest(wanted: str) -> str | None:
     """Return the registered id a user most likely meant, whatever its case and version."""
     by_folded = {known.lower(): known for known in sorted(gym.registry)}
-    close = difflib.get_close_matches(wanted.lower(), list(by_folded), n=1, cutoff=0.5)
-    return f"; did you mean {by_folded[close[0]]!r}?" if close else ""
+    close = difflib.get_close_matches(wanted.lower(), list(by_folded), n=1, cutoff=0.6)
+    return by_folded[close[0]] if close else None

@@ -34,6 +34,8 @@ class Lockstep(ABC):
         self._dealer = StartDealer()
         self._guard = SlotGuard(spec, self._slots)
         self._log = ActionLog(spec.action, self._actions.shape, lambda: min(self._ledger.begun))
+        self._is_logged = spec.tier is Tier.REPLAY
+        self._is_continuous = isinstance(spec.action, Continuous)
         self._settings: Settings | None = None
         self._running = False
         self._any_started = True
@@ -169,11 +171,11 @@ class Lockstep(ABC):
                 f"{self._spec.id}: actions have shape {actions.shape}, not {self._actions.shape}"
             )
         np.copyto(self._actions, actions)
-        if isinstance(self._spec.action, Continuous) and not np.isfinite(self._actions).all():
+        if self._is_continuous and not np.isfinite(self._actions).all():
             row = int(np.argwhere(~np.isfinite(self._actions))[0][0])
             where = self._ledger.where(row // self._spec.rows)
             raise NumericalError(f"{where}: the policy's action is {self._actions[row].tolist()}")
-        if self._spec.tier is Tier.REPLAY:
+        if self._is_logged:
             self._log.append(self._actions)
 
     def _check(self) -> None:
