@@ -18,7 +18,7 @@ from longhaul.core.seeds import (
     restore_generator,
 )
 
-paths = st.lists(st.one_of(st.text(min_size=1, max_size=6), st.integers(1, 2**31)), max_size=3)
+paths = st.lists(st.one_of(st.text(min_size=1, max_size=6), st.integers(0, 2**31)), max_size=3)
 modestly = hypothesis_settings(max_examples=50, deadline=None)
 
 

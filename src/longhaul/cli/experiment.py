@@ -39,7 +39,8 @@ def train(
 ) -> None:
     """Train a task; the same command again continues an unfinished run of that name and seed."""
     from longhaul.app.configure import ConfigSources, resolve
-    from longhaul.app.train import Asked, show_plan, train_task
+    from longhaul.app.session import Asked
+    from longhaul.app.train import show_plan, train_task
 
     flags = {
         "name": name,
@@ -54,8 +55,8 @@ def train(
     if dry_run:
         typer.echo(show_plan(resolved, as_json=as_json))
         return
-    asked = Asked(root=runs_root, as_json=as_json, quiet=quiet, require_gpu=require_gpu)
-    raise typer.Exit(train_task(resolved, asked))
+    asked = Asked(as_json=as_json, quiet=quiet, require_gpu=require_gpu)
+    raise typer.Exit(train_task(resolved, runs_root, asked))
 
 
 def resume(
@@ -66,9 +67,10 @@ def resume(
     quiet: options.Quiet = False,
 ) -> None:
     """Continue a run from its newest good checkpoint, exactly as if it had never stopped."""
-    from longhaul.app.train import Asked, resume_run
+    from longhaul.app.session import Asked
+    from longhaul.app.train import resume_run
 
-    asked = Asked(root=run, as_json=as_json, quiet=quiet)
+    asked = Asked(as_json=as_json, quiet=quiet)
     raise typer.Exit(
         resume_run(run, asked, total_timesteps=total_timesteps, overrides=overrides or ())
     )

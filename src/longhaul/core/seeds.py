@@ -24,7 +24,9 @@ class Seeds:
 
     def sequence(self, *path: str | int) -> np.random.SeedSequence:
         """Return the seed sequence at this path."""
-        return np.random.SeedSequence([self.root, *(_word(part) for part in path)])
+        # A spawn key, not more entropy: entropy is padded with zeros, so that paths which differ
+        # by a trailing 0 would share one stream.
+        return np.random.SeedSequence(self.root, spawn_key=tuple(_word(part) for part in path))
 
     def generator(self, *path: str | int) -> np.random.Generator:
         """Return a fresh generator at this path."""

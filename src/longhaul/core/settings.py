@@ -97,7 +97,7 @@ class Settings:
         return isinstance(other, Settings) and self._values == other._values
 
     def __hash__(self) -> int:
-        return hash(tuple(self._values.items()))
+        return hash(frozenset(self._values.items()))
 
     def __repr__(self) -> str:
         return f"Settings({self._values!r})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from longhaul.core.control import View
 from longhaul.core.parts import Collector, Evaluator, Learner
@@ -43,6 +43,7 @@ def train(parts: Parts, settings: Settings, until: Callable[[Progress], str | No
                 metrics |= parts.evaluator.measure(progress, settings)
         view = View(progress, metrics, settings)
         settings, changes = parts.schedule.step(view)
+        view = replace(view, metrics={**metrics, **parts.schedule.metrics})
         parts.recorder.record(view, changes, rollout.episodes, parts.watch.lap(rollout))
         if parts.recorder.due(progress):
             with parts.watch.stage("checkpoint"):

@@ -54,8 +54,8 @@ class Tape:
             self._mask[step] = slots.mask
             mask = self._mask_tensor[step]
         if memory and step % self._chunk == 0:
-            for name, part in memory.items():
-                self._memory[name][step // self._chunk] = part
+            for name, kept in memory.items():
+                self._memory[name][step // self._chunk] = kept
         return {name: part[step] for name, part in self._obs_tensor.items()}, mask
 
     def after(self, step: int, act: Act, result: Step) -> None:

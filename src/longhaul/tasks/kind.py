@@ -30,7 +30,7 @@ class TaskKind:
 
     name: str
     summary: str
-    options: type
+    options: type[Any]
     build: Callable[[TaskRequest], Task]
     examples: tuple[str, ...]
     presets: Path

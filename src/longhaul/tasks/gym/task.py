@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+
 from longhaul.core.env import Episode, SingleEnvs
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
 from longhaul.core.task import Evaluation, Panel, Task
-from longhaul.envs.gymnasium_env import GymnasiumFactory, describe, reward_threshold
+from longhaul.envs.gymnasium_env import GymnasiumFactory, describe
 from longhaul.nets.actor_critic import build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest
 
@@ -41,7 +43,7 @@ def build(request: TaskRequest) -> Task:
         envs=SingleEnvs(spec, factory),
         make_policy=lambda: build_policy(spec, request.policy),
         summarise=no_figures,
-        evaluation=Evaluation(solved=reward_threshold(request.argument)),
+        evaluation=Evaluation(solved=gym.spec(request.argument).reward_threshold),
         panels=(Panel("Return", ("rollout/ep_rew_mean", "eval/mean_reward")),),
     )
 

@@ -1,0 +1,163 @@
+"""Putting the parts of a run together; the one place that knows them all."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from longhaul.app.config import RunConfig
+from longhaul.app.configure import differences, to_values
+from longhaul.app.registry import Reference, find_kind
+from longhaul.core.config import convert
+from longhaul.core.env import VectorEnv
+from longhaul.core.parts import Collector, Learner, MetricSink
+from longhaul.core.policy import Policy
+from longhaul.core.seeds import DerivedSeeds, EpisodeSeeds, Seeds
+from longhaul.core.settings import Settings
+from longhaul.core.task import Task
+from longhaul.engine.collector import RolloutCollector
+from longhaul.engine.evaluator import EpisodeEvaluator
+from longhaul.engine.loop import Parts
+from longhaul.engine.overlap import OverlapCollector
+from longhaul.engine.summary import Summary
+from longhaul.engine.watch import Watch
+from longhaul.envs.build import make_vector_env
+from longhaul.learn.config import LearnConfig
+from longhaul.learn.ppo import PPOLearner
+from longhaul.learn.settings import learn_settings
+from longhaul.learn.vtrace import VTraceLearner
+from longhaul.runs.checkpoint import CheckpointStore
+from longhaul.runs.clocks import Clocks
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.lock import RunLock
+from longhaul.runs.machine import installed_versions
+from longhaul.runs.manifest import Stamp
+from longhaul.runs.recorder import Recorder
+from longhaul.schedule.config import build_controllers
+from longhaul.schedule.schedule import Schedule
+from longhaul.tasks.kind import TaskRequest
+
+LEARNERS: dict[str, Callable[[Policy, LearnConfig, np.random.Generator], Learner]] = {
+    "ppo": PPOLearner,
+    "vtrace": VTraceLearner,
+}
+
+
+def build_task(config: RunConfig) -> Task:
+    """Return the task a configuration names."""
+    kind = find_kind(config.task)
+    options = convert(config.options, kind.options, where="options")
+    argument = Reference.parse(config.task).argument
+    return kind.build(TaskRequest(argument, options, config.env, config.policy))
+
+
+def build_settings(config: RunConfig, task: Task) -> Settings:
+    """Return all settings of a run with their first values."""
+    return Settings([*learn_settings(config.learn), *task.settings])
+
+
+def build_schedule(config: RunConfig, task: Task, settings: Settings) -> Schedule:
+    """Return the task's controllers followed by the configured ones."""
+    tables = build_controllers(config.schedule, settings, run_steps=config.total_timesteps)
+    return Schedule([*task.controllers, *tables], settings)
+
+
+def build_policy(config: RunConfig, task: Task, device: torch.device) -> Policy:
+    """Return the policy with weights that depend on the run's seed only."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(Seeds(config.seed).integer("weights"))
+        policy = task.make_policy()
+    return policy.to(device)
+
+
+def build_env(config: RunConfig, task: Task, seeds: EpisodeSeeds, count: int) -> VectorEnv:
+    """Return `count` environments of the task."""
+    return make_vector_env(
+        task.envs,
+        count=count,
+        seeds=seeds,
+        runtime=config.env.runtime,
+        threads=config.env.threads,
+    )
+
+
+def build_evaluator(config: RunConfig, task: Task, policy: Policy) -> EpisodeEvaluator:
+    """Return the evaluator of a policy."""
+    return EpisodeEvaluator(
+        lambda seeds, count: build_env(config, task, seeds, count), policy, config.evaluate
+    )
+
+
+def build_collector(config: RunConfig, task: Task, policy: Policy) -> Collector:
+    """Return the collector: plain, or overlapped with learning by a copy of the policy."""
+    seeds = Seeds(config.seed)
+    env = build_env(config, task, DerivedSeeds(seeds), config.num_envs)
+    acting = copy.deepcopy(policy) if config.collect.overlap else policy
+    collector = RolloutCollector(
+        env, acting, seeds, steps=config.collect.steps, chunk=config.collect.chunk
+    )
+    return OverlapCollector(collector, policy) if config.collect.overlap else collector
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A run ready to go."""
+
+    parts: Parts
+    settings: Settings
+    task: Task
+    policy: Policy
+    evaluator: EpisodeEvaluator
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run is written, and who watches."""
+
+    directory: RunDirectory
+    lock: RunLock
+    clocks: Clocks
+    sinks: Sequence[MetricSink]
+    watch: Watch
+
+
+def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled:
+    """Return the parts of a run in its directory."""
+    task = build_task(config)
+    settings = build_settings(config, task)
+    schedule = build_schedule(config, task, settings)
+    policy = build_policy(config, task, device)
+    summary = Summary(task.summarise)
+    learner = LEARNERS[config.learn.algorithm](
+        policy, config.learn, Seeds(config.seed).generator("learn")
+    )
+    collector = build_collector(config, task, policy)
+    evaluator = build_evaluator(config, task, policy)
+    stamp = Stamp(
+        identity=identity(config),
+        versions=installed_versions(),
+        facts={"tier": task.envs.spec.tier.value, "device": str(device)},
+    )
+    recorder = Recorder(
+        place.directory,
+        {"collector": collector, "learner": learner, "schedule": schedule, "summary": summary},
+        CheckpointStore(place.directory.checkpoints, config.checkpoint, stamp, place.clocks),
+        place.lock,
+        clocks=place.clocks,
+        sinks=place.sinks,
+    )
+    parts = Parts(collector, learner, summary, evaluator, schedule, recorder, place.watch)
+    return Assembled(parts, settings, task, policy, evaluator)
+
+
+def identity(config: RunConfig) -> dict[str, str]:
+    """Return what a checkpoint and the run that loads it must share."""
+    values = differences({}, to_values(config))
+    text = json.dumps({key: value for key, (_, value) in values.items()}, sort_keys=True)
+    return {"task": config.task, "config": hashlib.sha256(text.encode()).hexdigest()}

@@ -1,0 +1,164 @@
+"""Measuring training speed, beside a peer and in one run."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from longhaul.app.config import RunConfig
+from longhaul.app.session import Asked, carry_out
+from longhaul.app.text import columns
+from longhaul.app.train import begin_run
+from longhaul.core.errors import ConfigError
+from longhaul.core.progress import Progress
+from longhaul.engine.watch import STAGES
+from longhaul.runs.reader import read_metrics
+
+PEERS = ("none", "sb3")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRequest:
+    """What to measure."""
+
+    peer: str = "none"
+    total_timesteps: int = 100_000
+    repeats: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The speed of one system, once per repeat."""
+
+    name: str
+    steps_per_second: tuple[float, ...]
+    shares: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def median(self) -> float:
+        """The middle one."""
+        return statistics.median(self.steps_per_second)
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """Speeds measured in turn on one machine."""
+
+    task: str
+    ours: Measured
+    peer: Measured | None
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """Ours over the peer's, repeat by repeat."""
+        if self.peer is None:
+            return ()
+        pairs = zip(self.ours.steps_per_second, self.peer.steps_per_second, strict=True)
+        return tuple(a / b for a, b in pairs)
+
+    def as_text(self) -> str:
+        """Return a table of speeds, ratios and time shares."""
+        measured = [m for m in (self.ours, self.peer) if m is not None]
+        rows = [
+            (m.name, f"{m.median:,.0f}", " ".join(f"{s:,.0f}" for s in m.steps_per_second))
+            for m in measured
+        ]
+        lines = [columns(rows, header=(self.task, "steps/s", "each repeat"))]
+        if self.ratios:
+            each = " ".join(f"{ratio:.2f}" for ratio in self.ratios)
+            lines.append(f"ratio {statistics.median(self.ratios):.2f} (each repeat: {each})")
+        shares = ", ".join(f"{name} {100 * s:.0f} %" for name, s in self.ours.shares.items())
+        lines.append(f"longhaul's time: {shares}")
+        return "\n\n".join(lines)
+
+    def as_json(self) -> str:
+        """Return the measurements for programs."""
+        return json.dumps(
+            {
+                "task": self.task,
+                "steps_per_second": {
+                    m.name: m.steps_per_second for m in (self.ours, self.peer) if m is not None
+                },
+                "ratios": self.ratios,
+                "shares": self.ours.shares,
+            }
+        )
+
+
+class Stopwatch:
+    """Times a run from the end of its first iteration, so that set-up does not count.
+
+    Asked at the start of every iteration; it never gives a reason to stop.
+    """
+
+    def __init__(self) -> None:
+        self._marks: list[tuple[float, int]] = []
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Take the time."""
+        self._marks.append((time.perf_counter(), progress.env_steps))
+        return None
+
+    @property
+    def steps_per_second(self) -> float:
+        """Steps over seconds since the first iteration ended."""
+        if len(self._marks) < 3:
+            raise ConfigError("too few steps to measure; raise --total-timesteps")
+        (began, before), (ended, after) = self._marks[1], self._marks[-1]
+        return (after - before) / (ended - began)
+
+
+def bench_training(config: RunConfig, request: BenchRequest) -> Benchmark:
+    """Measure us and the peer in turn, with the same network, batch and epochs."""
+    if request.peer not in PEERS:
+        raise ConfigError(f"--peer {request.peer!r} is not known; use one of {', '.join(PEERS)}")
+    if request.repeats < 1:
+        raise ConfigError("--repeats must be at least 1")
+    config = replace(
+        config,
+        total_timesteps=request.total_timesteps,
+        evaluate=replace(config.evaluate, every_iterations=0, final_episodes=0),
+    )
+    peer = find_peer(request.peer)
+    ours: list[float] = []
+    theirs: list[float] = []
+    shares: dict[str, float] = {}
+    for _ in range(request.repeats):
+        speed, shares = measure_ours(config)
+        ours.append(speed)
+        if peer is not None:
+            theirs.append(peer(config))
+    return Benchmark(
+        config.task,
+        Measured("longhaul", tuple(ours), shares),
+        Measured(request.peer, tuple(theirs)) if theirs else None,
+    )
+
+
+def measure_ours(config: RunConfig) -> tuple[float, dict[str, float]]:
+    """Return our speed in a complete run, logs and checkpoints included, and the time shares."""
+    watch = Stopwatch()
+    with TemporaryDirectory(prefix="longhaul-bench-") as folder:
+        run = begin_run(config, Path(folder))
+        carry_out(run, config, Asked(quiet=True), also_until=watch)
+        rows = read_metrics(run).rows
+    spent = {
+        name: sum(row.get(f"time/{name}_seconds", 0.0) for row in rows)
+        for name in (*STAGES, "other")
+    }
+    total = sum(spent.values())
+    return watch.steps_per_second, {name: s / total for name, s in spent.items() if s > 0}
+
+
+def find_peer(name: str) -> Callable[[RunConfig], float] | None:
+    """Return how to measure a peer, if one is wanted."""
+    if name == "none":
+        return None
+    from longhaul.app.peer_sb3 import measure_sb3
+
+    return measure_sb3

@@ -1,0 +1,42 @@
+"""Choosing where the network runs and fixing how torch computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from longhaul.core.errors import ConfigError
+
+
+def choose_device(asked: str, *, require_gpu: bool, tell: Callable[[str], None]) -> torch.device:
+    """Return the device the user asked for; falling back to the CPU is said, or is an error."""
+    if asked == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        if require_gpu:
+            raise ConfigError("--require-gpu: torch finds no CUDA device on this machine")
+        return torch.device("cpu")
+    try:
+        device = torch.device(asked)
+    except RuntimeError:
+        raise ConfigError(
+            f"device = {asked!r} is not known; use auto, cpu, cuda or cuda:N"
+        ) from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        if require_gpu:
+            raise ConfigError(f"device = {asked!r}: torch finds no CUDA device on this machine")
+        tell(f"device {asked!r} is not there: training on the CPU instead")
+        return torch.device("cpu")
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device = {asked!r} is not supported; use auto, cpu, cuda or cuda:N")
+    if require_gpu and device.type == "cpu":
+        raise ConfigError("--require-gpu cannot be had with device = 'cpu'")
+    return device
+
+
+def fix_torch(*, threads: int, deterministic: bool) -> None:
+    """Make torch repeatable: a fixed number of threads and deterministic algorithms."""
+    torch.set_num_threads(threads)
+    # The same switch as `use_deterministic_algorithms`, which imports the compiler: seconds.
+    torch.set_deterministic_debug_mode("error" if deterministic else "default")

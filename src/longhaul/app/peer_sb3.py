@@ -1,0 +1,93 @@
+"""Stable-Baselines3's PPO under the same conditions, to measure beside ours."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import gymnasium as gym
+
+from longhaul.app.config import RunConfig
+from longhaul.app.registry import Reference
+from longhaul.core.errors import ConfigError
+
+
+def measure_sb3(config: RunConfig) -> float:
+    """Return SB3's steps a second with our environment, network, batch and epochs.
+
+    The first iteration is left out, as it is in our own measurement.
+    """
+    model = build_sb3(config)
+    marks: list[tuple[float, int]] = []
+
+    def at_rollout_start() -> None:
+        marks.append((time.perf_counter(), model.num_timesteps))
+
+    model.learn(config.total_timesteps, callback=_callback(at_rollout_start))
+    marks.append((time.perf_counter(), model.num_timesteps))
+    if len(marks) < 3:
+        raise ConfigError("too few steps to measure; raise --total-timesteps")
+    (began, before), (ended, after) = marks[1], marks[-1]
+    return (after - before) / (ended - began)
+
+
+def build_sb3(config: RunConfig) -> Any:
+    """Return SB3's PPO set up as our configuration says."""
+    try:
+        from stable_baselines3 import PPO
+        from stable_baselines3.common.vec_env import DummyVecEnv
+    except ImportError:
+        raise ConfigError(
+            "--peer sb3 needs Stable-Baselines3: pip install -c constraints.txt 'longhaul[peers]'"
+        ) from None
+    reference = Reference.parse(config.task)
+    if reference.kind != "gym" or config.learn.algorithm != "ppo" or config.policy.core != "none":
+        raise ConfigError("--peer sb3 compares PPO without a memory on gym: tasks only")
+    from torch import nn
+
+    env = DummyVecEnv(
+        [lambda: gym.make(reference.argument, **config.options.get("kwargs", {}))] * config.num_envs
+    )
+    learn = config.learn
+    images = len(env.observation_space.shape or ()) == 3
+    activation = {"tanh": nn.Tanh, "relu": nn.ReLU, "silu": nn.SiLU, "gelu": nn.GELU}
+    network: dict[str, Any] = (
+        {}
+        if images
+        else {
+            "net_arch": list(config.policy.hidden),
+            "activation_fn": activation[config.policy.activation],
+        }
+    )
+    return PPO(
+        "CnnPolicy" if images else "MlpPolicy",
+        env,
+        n_steps=config.collect.steps,
+        batch_size=learn.minibatch,
+        n_epochs=learn.epochs,
+        learning_rate=learn.learning_rate,
+        gamma=learn.discount,
+        gae_lambda=learn.gae_decay,
+        clip_range=learn.clip_range,
+        ent_coef=learn.entropy_weight,
+        vf_coef=learn.value_weight,
+        max_grad_norm=learn.max_grad_norm,
+        policy_kwargs=network,
+        seed=config.seed,
+        device="cpu",
+    )
+
+
+def _callback(at_rollout_start: Any) -> Any:
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    class Marks(BaseCallback):
+        """Takes the time at the start of every rollout."""
+
+        def _on_step(self) -> bool:
+            return True
+
+        def _on_rollout_start(self) -> None:
+            at_rollout_start()
+
+    return Marks()

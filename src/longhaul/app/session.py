@@ -1,0 +1,145 @@
+"""One process's share of a run: from taking the lock to the exit code."""
+
+from __future__ import annotations
+
+import traceback
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from longhaul.app.assemble import Assembled, Place, assemble
+from longhaul.app.config import RunConfig
+from longhaul.app.device import choose_device, fix_torch
+from longhaul.app.display import Display, choose_display
+from longhaul.app.evaluate import EvaluationRequest, evaluate_run
+from longhaul.core.errors import LonghaulError, ResourceError
+from longhaul.core.metrics import Metrics
+from longhaul.core.progress import Progress
+from longhaul.engine.loop import train
+from longhaul.engine.stop import FINISHED, Until, after_steps, first_of
+from longhaul.engine.watch import Watch
+from longhaul.runs.clocks import Clocks
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.heartbeat import Heartbeat
+from longhaul.runs.lock import RunLock
+from longhaul.runs.record import Status
+from longhaul.runs.recorder import Recorder, Restoration
+from longhaul.runs.signals import SignalRequests
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How the user wants a run to be carried out."""
+
+    as_json: bool = False
+    quiet: bool = False
+    require_gpu: bool = False
+
+
+class Pulse:
+    """Feeds the heartbeat from the metrics."""
+
+    def __init__(self, heartbeat: Heartbeat) -> None:
+        self._heartbeat = heartbeat
+
+    def write(self, progress: Progress, metrics: Metrics) -> None:
+        """Tell how far the run is and how fast."""
+        rates = {name: metrics[name] for name in ("time/fps", "time/session_fps")}
+        self._heartbeat.update(progress, rates)
+
+    def close(self) -> None:
+        """Nothing: the heartbeat is closed by its owner."""
+
+
+def carry_out(
+    run: RunDirectory, config: RunConfig, asked: Asked, *, also_until: Until | None = None
+) -> int:
+    """Train in the run's directory until it is done or stopped; return the exit code."""
+    display = choose_display(as_json=asked.as_json, quiet=asked.quiet)
+    fix_torch(threads=config.threads, deterministic=config.deterministic)
+    device = choose_device(config.device, require_gpu=asked.require_gpu, tell=display.notice)
+    clocks = Clocks()
+    with ExitStack() as stack:
+        lock = stack.enter_context(RunLock(run.lock, clocks))
+        heartbeat = stack.enter_context(Heartbeat(run.heartbeat, clocks))
+
+        def entered(stage: str) -> None:
+            heartbeat.enter_stage(stage)
+            display.stage(stage)
+
+        place = Place(run, lock, clocks, (display, Pulse(heartbeat)), Watch(entered=entered))
+        assembled = assemble(config, place, device)
+        stack.callback(assembled.parts.recorder.close)
+        stack.callback(assembled.parts.collector.close)
+        signals = stack.enter_context(SignalRequests(assembled.parts.recorder.request))
+        until = first_of(
+            Announcement(assembled.parts.recorder, display),
+            lambda progress: signals.stop_reason,
+            after_steps(config.total_timesteps),
+            *([also_until] if also_until is not None else []),
+        )
+        display.begin(f"{config.task}  {run.path}", total=config.total_timesteps)
+        stack.callback(display.close)
+        reason = guarded(run, assembled, until, display)
+    if reason != FINISHED:
+        display.notice(f"{reason}; `longhaul resume {run.path}` continues this run")
+        return signals.exit_code
+    conclude(run, config, display)
+    return 0
+
+
+def guarded(run: RunDirectory, assembled: Assembled, until: Until, display: Display) -> str:
+    """Train, and write down how it ended whatever happens."""
+    recorder = assembled.parts.recorder
+    settings, _ = assembled.parts.schedule.begin(assembled.settings)
+    try:
+        reason = train(assembled.parts, settings, until)
+    except LonghaulError as error:
+        recorder.finish(Status.FAILED, str(error))
+        raise
+    except KeyboardInterrupt:
+        recorder.finish(Status.STOPPED, "stopped at once by a second SIGINT")
+        raise
+    except MemoryError as error:
+        recorder.finish(Status.FAILED, "out of memory")
+        raise ResourceError("out of memory; use fewer envs, shorter rollouts") from error
+    except Exception as error:
+        recorder.finish(Status.FAILED, repr(error))
+        run.crash.mkdir(exist_ok=True)
+        (run.crash / "traceback.txt").write_text(traceback.format_exc())
+        raise
+    recorder.finish(Status.FINISHED if reason == FINISHED else Status.STOPPED, reason)
+    return reason
+
+
+class Announcement:
+    """Says, once the run is restored and before it goes on, where it goes on from."""
+
+    def __init__(self, recorder: Recorder, display: Display) -> None:
+        self._recorder = recorder
+        self._display = display
+        self._told = False
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Tell at the first call; never a reason to stop."""
+        if not self._told:
+            tell_restoration(self._recorder.restoration, self._display)
+            self._told = True
+        return None
+
+
+def tell_restoration(found: Restoration, display: Display) -> None:
+    """Say which checkpoint the run goes on from, and which ones could not be used."""
+    for damage in found.damaged:
+        display.notice(f"checkpoint {damage.path.name} is damaged ({damage.reason}); left as it is")
+    for problem in found.problems:
+        display.notice(f"{problem.path.name} did not match the checkpoint: {problem.reason}")
+    if found.checkpoint is not None:
+        display.notice(f"continuing from {found.checkpoint.name}")
+
+
+def conclude(run: RunDirectory, config: RunConfig, display: Display) -> None:
+    """Measure what was saved last and show it."""
+    if config.evaluate.final_episodes == 0:
+        return
+    request = EvaluationRequest(episodes=config.evaluate.final_episodes)
+    display.notice(evaluate_run(run.path, request).as_text())

@@ -1,0 +1,76 @@
+"""Making and continuing runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from longhaul.app.assemble import build_task
+from longhaul.app.config import RunConfig
+from longhaul.app.configure import differences, from_values, parse_override, read_toml, to_values
+from longhaul.app.plan import memory_plan
+from longhaul.app.session import Asked, carry_out
+from longhaul.core.config import merge
+from longhaul.core.errors import ConfigError
+from longhaul.runs.directory import RunDirectory, create_run, find_unfinished
+from longhaul.runs.record import begin_record
+from longhaul.runs.toml import write_toml
+
+
+def show_plan(config: RunConfig, *, as_json: bool) -> str:
+    """Return the resolved configuration and the memory a run would take."""
+    plan = memory_plan(config, build_task(config))
+    if as_json:
+        return json.dumps({"config": to_values(config), "memory_bytes": plan.sizes})
+    return f"{write_toml(to_values(config))}\n{plan.as_text()}"
+
+
+def train_task(config: RunConfig, root: Path, asked: Asked) -> int:
+    """Train a task, continuing an unfinished run of the same task, name and seed."""
+    run = find_unfinished(root, config.task, config.name, config.seed)
+    if run is None:
+        run = begin_run(config, root)
+    else:
+        check_same(run, config)
+    return carry_out(run, config, asked)
+
+
+def begin_run(config: RunConfig, root: Path) -> RunDirectory:
+    """Make the directory of a new run."""
+    build_task(config)  # first, so that a bad task or environment leaves no directory behind
+    record = begin_record(
+        config.task, config.name, config.seed, now=datetime.now(UTC), command=sys.argv
+    )
+    return create_run(root, record, write_toml(to_values(config)))
+
+
+def resume_run(
+    path: Path, asked: Asked, *, total_timesteps: int | None, overrides: Sequence[str]
+) -> int:
+    """Continue the run in `path`, for longer if asked."""
+    run = RunDirectory(path)
+    run.read_record()
+    values = read_toml(run.config)
+    for override in overrides:
+        values = merge(values, parse_override(override))
+    if total_timesteps is not None:
+        values["total_timesteps"] = total_timesteps
+    config = from_values(values)
+    check_same(run, config)
+    return carry_out(run, config, asked)
+
+
+def check_same(run: RunDirectory, config: RunConfig) -> None:
+    """Refuse to continue a run with a configuration that would make it another run."""
+    asked_for = tomllib.loads(write_toml(to_values(config)))
+    changed = differences(read_toml(run.config), asked_for)
+    if changed:
+        listed = ", ".join(f"{key}: {old!r} -> {new!r}" for key, (old, new) in changed.items())
+        raise ConfigError(
+            f"the unfinished run {run.path} was started with another config ({listed}); "
+            "start a new one with another --name, or give the old values to continue it"
+        )

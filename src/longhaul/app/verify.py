@@ -1,0 +1,186 @@
+"""Proving that an interrupted run equals an uninterrupted one, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from longhaul.app.assemble import build_task
+from longhaul.app.config import RunConfig
+from longhaul.app.session import Asked, carry_out
+from longhaul.app.text import columns
+from longhaul.app.train import begin_run
+from longhaul.core.errors import EnvError
+from longhaul.core.seeds import Seeds
+from longhaul.core.spaces import Tier
+from longhaul.engine.stop import after_iterations
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.durable import digest_file
+from longhaul.runs.inspection import MANIFEST_FILE, list_checkpoints
+from longhaul.runs.jsonl import read_rows
+
+QUIET = Asked(quiet=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """How the second run is interrupted."""
+
+    iterations: int = 12
+    interruptions: int = 3
+    kill: bool = False
+    seed: int = 0
+    """Where the moments of interruption come from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One file of both runs."""
+
+    file: str
+    size: int
+    equal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was compared and how it came out."""
+
+    task: str
+    interruptions: tuple[str, ...]
+    files: tuple[Compared, ...]
+    tier: str
+
+    @property
+    def equal(self) -> bool:
+        """Whether every file is byte-equal."""
+        return all(file.equal for file in self.files)
+
+    def as_text(self) -> str:
+        """Return a table of the files and the verdict."""
+        rows = [(f.file, f"{f.size:,}", "equal" if f.equal else "DIFFERENT") for f in self.files]
+        table = columns(rows, header=("file", "bytes", "after resume"))
+        verdict = "bit for bit the same run" if self.equal else "NOT the same run"
+        how = "; ".join(self.interruptions)
+        return f"{table}\n\n{self.task} (tier {self.tier}), {how}: {verdict}"
+
+    def as_json(self) -> str:
+        """Return the comparison for programs."""
+        return json.dumps(
+            {
+                "task": self.task,
+                "tier": self.tier,
+                "equal": self.equal,
+                "interruptions": self.interruptions,
+                "files": {file.file: file.equal for file in self.files},
+            }
+        )
+
+
+def verify(config: RunConfig, trial: Trial) -> Verification:
+    """Train the same run twice, once interrupted, and compare everything that was written."""
+    task = build_task(config)
+    tier = task.envs.spec.tier
+    if tier in (Tier.EPISODE, Tier.NONE):
+        raise EnvError(
+            f"{config.task} is tier {tier.value}: its state cannot be restored in mid-episode, so "
+            "a resumed run is statistically the same but not bit for bit"
+        )
+    every = 1 if trial.kill else 0
+    checkpoint = replace(config.checkpoint, every_iterations=every, every_seconds=0.0)
+    config = replace(config, checkpoint=checkpoint)
+    with TemporaryDirectory(prefix="longhaul-verify-") as folder:
+        whole = begin_run(config, Path(folder) / "whole")
+        cut = begin_run(config, Path(folder) / "cut")
+        interrupt = _kill if trial.kill else _stop
+        moments = interrupt(config, whole, cut, trial)
+        return Verification(task.name, moments, compare(whole, cut), tier.value)
+
+
+def _stop(
+    config: RunConfig, whole: RunDirectory, cut: RunDirectory, trial: Trial
+) -> tuple[str, ...]:
+    """Stop and rebuild the second run after random iterations."""
+    carry_out(whole, config, QUIET, also_until=after_iterations(trial.iterations))
+    generator = Seeds(trial.seed).generator("interruptions")
+    count = min(trial.interruptions, trial.iterations - 1)
+    chosen = generator.choice(trial.iterations - 1, size=count, replace=False) + 1
+    for iteration in [*sorted(int(i) for i in chosen), trial.iterations]:
+        carry_out(cut, config, QUIET, also_until=after_iterations(iteration))
+    return tuple(f"stopped after iteration {i}" for i in sorted(int(i) for i in chosen))
+
+
+def _kill(
+    config: RunConfig, whole: RunDirectory, cut: RunDirectory, trial: Trial
+) -> tuple[str, ...]:
+    """Kill the second run's process with SIGKILL at random moments, each time later in the run."""
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload([__name__])
+
+    def start(run: RunDirectory) -> multiprocessing.process.BaseProcess:
+        process = processes.Process(
+            target=_train_to, args=(run.path, config, trial.iterations), daemon=True
+        )
+        process.start()
+        return process
+
+    start(whole).join()
+    seconds = _duration(whole)
+    generator = Seeds(trial.seed).generator("interruptions")
+    moments = []
+    for number in range(trial.interruptions):
+        process = start(cut)
+        _wait_for_session(cut, number + 1, process.is_alive)
+        delay = float(generator.uniform(0.0, 1.5 * seconds / trial.interruptions))
+        process.join(delay)
+        process.kill()
+        process.join()
+        moments.append(f"killed {delay:.2f} s into session {number + 1}")
+    last = start(cut)
+    last.join()
+    if last.exitcode:
+        raise EnvError(f"the resumed run ended with exit code {last.exitcode}")
+    return tuple(moments)
+
+
+def _train_to(path: Path, config: RunConfig, iterations: int) -> None:
+    carry_out(RunDirectory(path), config, QUIET, also_until=after_iterations(iterations))
+
+
+def _duration(run: RunDirectory) -> float:
+    """Return the seconds a finished run spent in its loop."""
+    return float(read_rows(run.timings).rows[-1]["time/session_seconds"])
+
+
+def _wait_for_session(run: RunDirectory, number: int, alive: Callable[[], bool]) -> None:
+    """Wait until the process has restored the run for the `number`-th time."""
+    while alive():
+        rows = read_rows(run.sessions).rows if run.sessions.exists() else []
+        if sum(row.get("event") in ("started", "resumed") for row in rows) >= number:
+            return
+        time.sleep(0.005)
+
+
+def compare(whole: RunDirectory, cut: RunDirectory) -> tuple[Compared, ...]:
+    """Compare the three logs and every part of the last checkpoint of two runs."""
+    pairs = [
+        (whole.metrics, cut.metrics),
+        (whole.episodes, cut.episodes),
+        (whole.events, cut.events),
+    ]
+    first, second = list_checkpoints(whole.checkpoints)[0], list_checkpoints(cut.checkpoints)[0]
+    names = {path.name for path in (*first.iterdir(), *second.iterdir())} - {MANIFEST_FILE}
+    pairs += [(first / name, second / name) for name in sorted(names)]
+    return tuple(_compare(a, b) for a, b in pairs)
+
+
+def _compare(a: Path, b: Path) -> Compared:
+    name = a.name if a.suffix == ".jsonl" else f"{a.parent.name}/{a.name}"
+    if not (a.exists() and b.exists()):
+        return Compared(name, 0, equal=False)
+    return Compared(name, a.stat().st_size, equal=digest_file(a) == digest_file(b))

@@ -1,0 +1,89 @@
+"""Building the probe tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from longhaul.core.env import Episode, SingleEnvs
+from longhaul.core.errors import ConfigError, suggestion
+from longhaul.core.metrics import Metric, Metrics
+from longhaul.core.task import Evaluation, Panel, Task
+from longhaul.envs.probes.chase import STEP_COST, best_return, chase_envs
+from longhaul.nets.actor_critic import build_policy
+from longhaul.tasks.kind import TaskKind, TaskRequest
+from longhaul.tasks.probe.recall import RecallFactory
+
+PROBES = ("recall", "chase")
+NEAR_ENOUGH = 0.95
+"""The share of the best possible return at which a probe counts as solved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How hard the probes are."""
+
+    cues: int = 4
+    """recall: how many different things there are to remember."""
+    delay: int = 8
+    """recall: steps between the cue and the question."""
+    walkers: int = 4
+    """chase: rows of one environment."""
+    time_limit: int = 20
+    """chase: steps after which an episode is cut."""
+
+
+def build(request: TaskRequest) -> Task:
+    """Return the named probe."""
+    options: Options = request.options
+    if request.argument == "recall":
+        return _recall(request, options)
+    if request.argument == "chase":
+        return _chase(request, options)
+    raise ConfigError(
+        f"there is no probe {request.argument!r}{suggestion(request.argument, PROBES)}"
+        f" (probes: {', '.join(PROBES)})"
+    )
+
+
+def _recall(request: TaskRequest, options: Options) -> Task:
+    factory = RecallFactory(cues=options.cues, delay=options.delay)
+    return Task(
+        name="probe:recall",
+        envs=SingleEnvs(factory.spec, factory),
+        make_policy=lambda: build_policy(factory.spec, request.policy),
+        summarise=_share_right,
+        metrics=(Metric("env/right", "share of questions answered rightly"),),
+        evaluation=Evaluation(solved=NEAR_ENOUGH),
+        panels=(Panel("Memory", ("env/right", "eval/mean_reward")),),
+    )
+
+
+def _share_right(episodes: Sequence[Episode]) -> Metrics:
+    if not episodes:
+        return {}
+    return {"env/right": sum(e.metrics["right"] for e in episodes) / len(episodes)}
+
+
+def _chase(request: TaskRequest, options: Options) -> Task:
+    envs = chase_envs(rows=options.walkers, time_limit=options.time_limit)
+    return Task(
+        name="probe:chase",
+        envs=envs,
+        make_policy=lambda: build_policy(envs.spec, request.policy),
+        summarise=lambda episodes: {},
+        settings=(STEP_COST,),
+        evaluation=Evaluation(solved=NEAR_ENOUGH * best_return()),
+        panels=(Panel("Return", ("rollout/ep_rew_mean", "eval/mean_reward")),),
+    )
+
+
+TASK = TaskKind(
+    name="probe",
+    summary="tiny tasks with known answers, to check a learner in seconds",
+    options=Options,
+    build=build,
+    examples=("probe:recall", "probe:chase"),
+    presets=Path(__file__).parent / "presets",
+)
