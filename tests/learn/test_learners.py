@@ -289,7 +289,7 @@ def test_values_look_past_a_time_limit(make_learner: Make) -> None:
         return torch.ones(len(state)), torch.zeros_like(state, dtype=torch.bool), state
 
     policy = make_policy()
-    world = FakeWorld(16, react, one_hot, time_limit=3)
+    world = FakeWorld(4, react, one_hot, time_limit=3)
     _, settings, _ = train(make_learner, world, policy, rollouts=120, discount=0.8)
     obs = {"x": one_hot(torch.zeros(1, dtype=torch.int64))}
     assert policy.value(obs, {}, settings).item() == pytest.approx(5.0, abs=0.5)
@@ -317,8 +317,8 @@ def test_a_memory_learns_to_repeat_what_it_saw(make_learner: Make) -> None:
         return paid.float(), at_end, state + 3
 
     policy = make_policy(memory=True)
-    world = CueWorld(32, react, observe)
-    _, settings, _ = train(make_learner, world, policy, rollouts=60, entropy_weight=0.003)
+    world = CueWorld(16, react, observe)
+    _, settings, _ = train(make_learner, world, policy, rollouts=50, entropy_weight=0.003)
     rollout = collect(world, policy, settings, torch.Generator().manual_seed(1), steps=48, chunk=8)
     assert rollout.reward[rollout.terminated].mean() > 0.9
 

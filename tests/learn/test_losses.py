@@ -9,7 +9,6 @@ from torch.nn import functional as F
 
 from longhaul.learn.losses import (
     Part,
-    approx_kl,
     clipped_surrogate,
     clipped_value_error,
     entropy_bonus,
@@ -29,7 +28,7 @@ def check(variable: Tensor, part: Part, formula: Callable[[Tensor], Tensor], sca
     free = variable.clone().requires_grad_()
     loss = formula(free)
     (gradient,) = torch.autograd.grad(loss * scale, free)
-    torch.testing.assert_close(part.loss, loss.detach())
+    torch.testing.assert_close(part.losses.mean(), loss.detach())
     torch.testing.assert_close(part.gradient, gradient)
 
 
@@ -46,9 +45,9 @@ def test_the_surrogate_and_its_gradient_are_those_of_stable_baselines(clip_range
     check(log_prob, result.part, formula, 0.7)
     ratio = torch.exp(log_prob - old)
     outside = torch.mean((torch.abs(ratio - 1) > clip_range).float())
-    torch.testing.assert_close(result.clip_fraction, outside)
+    torch.testing.assert_close(result.is_outside.float().mean(), outside)
     divergence = torch.mean((torch.exp(log_prob - old) - 1) - (log_prob - old))
-    torch.testing.assert_close(approx_kl(result.ratio, result.log_ratio), divergence)
+    torch.testing.assert_close(result.divergence.mean(), divergence)
 
 
 def test_a_surrogate_of_two_steps_is_as_computed_by_hand() -> None:
@@ -56,9 +55,9 @@ def test_a_surrogate_of_two_steps_is_as_computed_by_hand() -> None:
     advantage = torch.tensor([2.0, 4.0])
     result = clipped_surrogate(ratio.log(), torch.zeros(2), advantage, clip_range=0.2, scale=1.0)
     # min(3, 2.4) and min(2, 3.2); the first is clipped, so only the second pulls.
-    assert result.part.loss.item() == pytest.approx(-(2.4 + 2.0) / 2)
+    assert result.part.losses.mean().item() == pytest.approx(-(2.4 + 2.0) / 2)
     assert result.part.gradient.tolist() == pytest.approx([0.0, -1.0])
-    assert result.clip_fraction.item() == 1.0
+    assert result.is_outside.all()
 
 
 def test_the_value_error_and_its_gradient_follow_the_formula() -> None:
@@ -91,7 +90,7 @@ def test_parts_record_nothing_for_autograd() -> None:
     output = numbers(1).requires_grad_()
     surrogate = clipped_surrogate(output, numbers(2), numbers(3), clip_range=0.2, scale=1.0)
     for part in (surrogate.part, value_error(output, numbers(2), scale=1.0)):
-        assert not part.loss.requires_grad
+        assert not part.losses.requires_grad
         assert not part.gradient.requires_grad
 
 

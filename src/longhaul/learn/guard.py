@@ -109,19 +109,18 @@ def gradient_fault(parameters: Iterable[tuple[str, nn.Parameter]]) -> str:
 
 def state_fault(tensors: Mapping[str, Tensor]) -> str | None:
     """Name the first of these tensors that is not finite, if there is one."""
-    if math.isfinite(float(total_norm(list(tensors.values())))):
+    if math.isfinite(total_norm(list(tensors.values()))):
         return None
     # A norm may overflow although every number is finite: that is as good as broken.
     broken = [name for name, tensor in tensors.items() if not _finite(tensor)]
     return f"the weight {broken[0]!r}" if broken else "the length of the weights"
 
 
-def total_norm(tensors: list[Tensor]) -> Tensor:
-    """Return the length of all tensors taken as one vector, in a single pass."""
+def total_norm(tensors: list[Tensor]) -> float:
+    """Return the length of all tensors taken as one vector; waits for the device once."""
     if not tensors:
-        return torch.zeros(())
-    length: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(tensors)))
-    return length
+        return 0.0
+    return math.hypot(*torch.stack(torch._foreach_norm(tensors)).tolist())
 
 
 def _finite(tensor: Tensor) -> bool:

@@ -15,9 +15,9 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of the loss, a mean over steps, and its gradient times the part's `scale`."""
+    """One part of the loss, which is the mean of `losses`, and its gradient times `scale`."""
 
-    loss: Tensor  # [], not scaled
+    losses: Tensor  # [n], not scaled
     gradient: Tensor  # [n], with respect to what the policy put out
 
 
@@ -26,65 +26,61 @@ class Surrogate:
     """PPO's objective and how far the policy has moved."""
 
     part: Part  # with respect to the log-probability
-    ratio: Tensor  # [n], new probability over old
-    log_ratio: Tensor  # [n]
-    clip_fraction: Tensor  # [], share of ratios outside the clip range
+    divergence: Tensor  # [n], whose mean estimates the divergence from the old policy
+    is_outside: Tensor  # [n] bool, the ratio is outside the clip range
 
 
 def clipped_surrogate(
     log_prob: Tensor, old_log_prob: Tensor, advantage: Tensor, *, clip_range: float, scale: float
 ) -> Surrogate:
-    """Return the mean of -min(ratio * advantage, clipped ratio * advantage)."""
+    """Return -min(ratio * advantage, clipped ratio * advantage)."""
     log_ratio = log_prob.detach() - old_log_prob
     ratio = log_ratio.exp()
     clipped_ratio = ratio.clamp(1.0 - clip_range, 1.0 + clip_range)
     free = ratio * advantage
     clipped = clipped_ratio * advantage
     # Where the clipped product is the smaller one, the ratio is outside and its gradient is zero.
-    gradient = torch.where(free <= clipped, free, 0.0).mul_(-scale / free.numel())
-    loss = torch.minimum(free, clipped, out=free).mean().neg_()
-    outside = torch.ne(ratio, clipped_ratio).sum() / ratio.numel()
-    return Surrogate(Part(loss, gradient), ratio, log_ratio, outside)
+    # Asked this way round, a NaN stays in the gradient, whose length the guard looks at.
+    gradient = torch.where(clipped < free, 0.0, free).mul_(-scale / free.numel())
+    losses = torch.minimum(free, clipped, out=free).neg_()
+    is_outside = torch.ne(ratio, clipped_ratio)
+    return Surrogate(Part(losses, gradient), divergence_of(ratio, log_ratio), is_outside)
+
+
+def divergence_of(ratio: Tensor, log_ratio: Tensor) -> Tensor:
+    """Return (r - 1) - log r, whose mean is a low-variance estimate of how far a policy moved."""
+    return (ratio - log_ratio).sub_(1.0)
 
 
 def vtrace_policy_gradient(
     log_prob: Tensor, rho: Tensor, advantage: Tensor, *, scale: float
 ) -> Part:
-    """Return the mean of -rho * advantage * log_prob; both weights are constants."""
-    weight = rho * advantage
-    loss = torch.dot(weight, log_prob.detach()).mul_(-1.0 / weight.numel())
-    return Part(loss, weight.mul_(-scale / weight.numel()))
+    """Return -rho * advantage * log_prob; both weights are constants."""
+    weight = (rho * advantage).neg_()
+    return Part(weight * log_prob.detach(), weight * (scale / weight.numel()))
 
 
 def value_error(value: Tensor, target: Tensor, *, scale: float) -> Part:
-    """Return the mean squared error of values."""
+    """Return the squared error of values."""
     difference = value.detach() - target
-    loss = torch.dot(difference, difference).div_(difference.numel())
-    return Part(loss, difference.mul_(2.0 * scale / value.numel()))
+    return Part(difference.square(), difference.mul_(2.0 * scale / value.numel()))
 
 
 def clipped_value_error(
     value: Tensor, target: Tensor, old_value: Tensor, *, value_clip: float, scale: float
 ) -> Part:
-    """Return the mean squared error of values kept within `value_clip` of the recorded ones."""
+    """Return the squared error of values kept within `value_clip` of the recorded ones."""
     move = value.detach() - old_value
-    within = move.abs() <= value_clip
+    is_beyond = move.abs() > value_clip
     difference = old_value + move.clamp(-value_clip, value_clip) - target
-    loss = difference.square().mean()
-    gradient = torch.where(within, difference, 0.0).mul_(2.0 * scale / value.numel())
-    return Part(loss, gradient)
+    gradient = torch.where(is_beyond, 0.0, difference).mul_(2.0 * scale / value.numel())
+    return Part(difference.square(), gradient)
 
 
 def entropy_bonus(entropy: Tensor, *, scale: float) -> Part:
-    """Return minus the mean entropy, so that a smaller loss is a more random policy."""
+    """Return minus the entropy, so that a smaller loss is a more random policy."""
     entropy = entropy.detach()
-    gradient = torch.full_like(entropy, -scale / entropy.numel())
-    return Part(entropy.mean().neg_(), gradient)
-
-
-def approx_kl(ratio: Tensor, log_ratio: Tensor) -> Tensor:
-    """Return the low-variance estimate E[(r - 1) - log r] of how far the policy has moved."""
-    return (ratio - log_ratio).mean().sub_(1.0)
+    return Part(-entropy, torch.full_like(entropy, -scale / entropy.numel()))
 
 
 def explained_variance(value: Tensor, target: Tensor) -> float | None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+import torch
+from torch import Tensor
+
 from longhaul.core.metrics import Metric
 
 METRICS = (
@@ -27,14 +30,17 @@ METRICS = (
 
 
 class Tally:
-    """Collects measurements of one rollout's minibatches."""
+    """Collects measurements of one rollout's minibatches, and averages them once, at the end.
+
+    Per minibatch this would be a handful of tiny operations per metric, and a wait for the device.
+    """
 
     def __init__(self) -> None:
-        self._measured: dict[str, list[float]] = {}
+        self._measured: dict[str, list[Tensor]] = {}
 
-    def add(self, name: str, measured: float) -> None:
-        """Take one more measurement of a metric."""
-        self._measured.setdefault(name, []).append(measured)
+    def add(self, name: str, measured: Tensor) -> None:
+        """Take more measurements of a metric: one, or one of each step."""
+        self._measured.setdefault(name, []).append(measured.reshape(-1))
 
     def forget(self, name: str) -> None:
         """Drop what was measured of a metric."""
@@ -42,5 +48,8 @@ class Tally:
 
     def means(self) -> dict[str, float]:
         """Return the mean of each metric; one that is not finite is absent."""
-        means = {name: sum(items) / len(items) for name, items in self._measured.items()}
-        return {name: mean for name, mean in means.items() if math.isfinite(mean)}
+        if not self._measured:
+            return {}
+        means = [torch.cat(parts).float().mean() for parts in self._measured.values()]
+        named = zip(self._measured, torch.stack(means).tolist(), strict=True)
+        return {name: mean for name, mean in named if math.isfinite(mean)}

@@ -64,7 +64,8 @@ class Material:
         index = torch.from_numpy(columns).to(self.facts.device)
         facts = self.facts.index_select(1, index).view(-1, self.length * len(columns))
         trainable = None
-        if int(self.counts[columns].sum()) < facts.shape[1]:
+        # A column of length one is only ever dealt if its step is learned from.
+        if self.length > 1 and int(self.counts[columns].sum()) < facts.shape[1]:
             trainable = self.trainable.index_select(1, index).flatten().nonzero().squeeze(1)
             facts = facts.index_select(1, trainable)
         sequences = take_columns(self.sequences, index, self.device)

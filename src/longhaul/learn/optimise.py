@@ -107,14 +107,6 @@ class Pull:
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a rollout's optimizer steps went."""
-
-    metrics: dict[str, float]
-    learned: bool  # at least one step was taken and kept
-
-
 class Descent:
     """Moves a policy's weights, and never by or to a number that is not finite."""
 
@@ -128,7 +120,9 @@ class Descent:
         self._updates = 0
         self._learning_rate = 0.0
         self._backup: dict[str, Tensor] = {}
-        self._pulls: list[Sequence[Pull]] = []
+        self.tally = Tally()
+        self._weights: dict[str, float] = {}
+        self._pulls: list[Pull] = []
         self._measures: list[Mapping[str, Tensor]] = []
         self._norms: list[float] = []
         self._skipped = 0
@@ -138,6 +132,7 @@ class Descent:
         """Start a rollout: keep the present state to return to, forget the last rollout's."""
         self._learning_rate = learning_rate * self.guard.learning_rate_factor
         self._norms, self._skipped, self._is_lost = [], 0, False
+        self.tally, self._weights = Tally(), {}
         self._clear()
         present = self._tensors()
         if self._backup.keys() != present.keys():
@@ -151,73 +146,64 @@ class Descent:
         torch.autograd.backward(
             [pull.output for pull in felt], [pull.part.gradient for pull in felt]
         )
-        self._pulls.append(pulls)
+        self._pulls += pulls
         self._measures.append(measures)
 
-    def step(self, tally: Tally) -> bool:
+    def step(self) -> bool:
         """Take a step along the collected gradient; tell whether to go on with this rollout."""
         parameters = self._adam.parameters
-        norm = total_norm([p.grad for p in parameters.values() if p.grad is not None])
-        pulls = [pull for minibatch in self._pulls for pull in minibatch]
-        measures = [item for minibatch in self._measures for item in minibatch.items()]
-        # The one place where a step waits for the device: all its numbers come over together.
-        length, *numbers = torch.stack(
-            [norm, *(pull.part.loss for pull in pulls), *(tensor for _, tensor in measures)]
-        ).tolist()
-        losses = numbers[: len(pulls)]
-        fault = _loss_fault(pulls, losses)
-        if fault is None and not math.isfinite(length):
-            fault = gradient_fault(parameters.items())
-        if fault is None:
-            self._move(length)
-            self._report(tally, pulls, losses)
-            for (name, _), number in zip(measures, numbers[len(pulls) :], strict=True):
-                tally.add(name, number)
+        length = total_norm([p.grad for p in parameters.values() if p.grad is not None])
+        if math.isfinite(length):
+            limit = self._max_grad_norm
+            divisor = length / limit if 0 < limit < length else 1.0
+            self._adam.step(self._learning_rate, gradient_divisor=divisor)
+            self._norms.append(length)
+            self._updates += 1
+            self.guard.accept()
+            self._report()
         else:
+            fault = _loss_fault(self._pulls) or gradient_fault(parameters.items())
             self._skipped += 1
             self._is_lost = self.guard.skip(fault)
         self._clear()
         return not self._is_lost
 
-    def _move(self, length: float) -> None:
-        limit = self._max_grad_norm
-        divisor = length / limit if 0 < limit < length else 1.0
-        self._adam.step(self._learning_rate, gradient_divisor=divisor)
-        self._norms.append(length)
-        self._updates += 1
-        self.guard.accept()
-
-    def _report(self, tally: Tally, pulls: Sequence[Pull], losses: Sequence[float]) -> None:
-        for pull, loss in zip(pulls, losses, strict=True):
-            tally.add(pull.name, loss)
-        weighted = sum(pull.weight * loss for pull, loss in zip(pulls, losses, strict=True))
-        tally.add("train/loss", weighted / len(self._pulls))
+    def _report(self) -> None:
+        for pull in self._pulls:
+            self._weights[pull.name] = pull.weight
+            self.tally.add(pull.name, pull.part.losses)
+        for measures in self._measures:
+            for name, tensor in measures.items():
+                self.tally.add(name, tensor)
 
     def _clear(self) -> None:
         self._pulls, self._measures = [], []
         for parameter in self._adam.parameters.values():
             parameter.grad = None
 
-    def finish(self) -> Outcome:
+    def finish(self) -> dict[str, float]:
         """End a rollout; roll back if too many steps or the weights themselves went wrong."""
+        self._clear()
         metrics = {
+            **self.tally.means(),
             "train/learning_rate": self._learning_rate,
             "fault/skipped_updates": float(self._skipped),
             "fault/rollbacks": 0.0,
         }
+        if self._weights and self._weights.keys() <= metrics.keys():
+            metrics["train/loss"] = sum(w * metrics[name] for name, w in self._weights.items())
         fault = None if self._is_lost else state_fault(self._floats())
         if self._is_lost or fault is not None:
             self._updates -= len(self._norms)
             present = self._tensors()
-            with torch.no_grad():
-                torch._foreach_copy_(list(present.values()), list(self._backup.values()))
+            torch._foreach_copy_(list(present.values()), list(self._backup.values()))
             self.guard.roll_back(fault or "")
             metrics["fault/rollbacks"] = 1.0
         elif self._norms:
             self.guard.fulfil()
             metrics["train/grad_norm"] = fmean(self._norms)
         metrics["train/n_updates"] = float(self._updates)
-        return Outcome(metrics, learned=bool(self._norms) and not metrics["fault/rollbacks"])
+        return metrics
 
     def state_dict(self) -> State:
         """Return the weights, the optimizer's moments and the guard's counts."""
@@ -253,9 +239,7 @@ class Descent:
         return {name: t for name, t in self._tensors().items() if t.is_floating_point()}
 
 
-def _loss_fault(pulls: Sequence[Pull], losses: Sequence[float]) -> str | None:
-    """Name the parts of the loss that are not finite, if there are any."""
-    broken = {
-        pull.name: None for pull, loss in zip(pulls, losses, strict=True) if not math.isfinite(loss)
-    }
-    return " and ".join(broken) or None
+def _loss_fault(pulls: Sequence[Pull]) -> str:
+    """Name the parts of the loss that are not finite; the empty string if all are."""
+    broken = {pull.name: None for pull in pulls if not bool(torch.isfinite(pull.part.losses).all())}
+    return " and ".join(broken)

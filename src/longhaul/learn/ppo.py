@@ -20,14 +20,12 @@ from longhaul.learn.config import LearnConfig
 from longhaul.learn.guard import rollout_fault
 from longhaul.learn.losses import (
     Part,
-    approx_kl,
     clipped_surrogate,
     clipped_value_error,
     explained_variance,
     normalised,
     value_error,
 )
-from longhaul.learn.metrics import Tally
 from longhaul.learn.minibatches import Material, Minibatch
 from longhaul.learn.normalise import RewardScale
 from longhaul.learn.objective import common_pulls, policy_measures
@@ -63,16 +61,11 @@ class PPOLearner:
             return {"fault/skipped_updates": 1.0, "fault/rollbacks": 0.0}
         advantages = self._advantages(rollout, settings)
         material = self._arrange(rollout, advantages)
-        tally = Tally()
         self._descent.begin(settings[LEARNING_RATE])
-        epochs = self._learn(material, settings, tally)
+        epochs = self._learn(material, settings)
         self.policy.observe(rollout.obs, rollout.active)
-        outcome = self._descent.finish()
-        metrics = {
-            **tally.means(),
-            **outcome.metrics,
-            "train/clip_range": settings[CLIP_RANGE],
-        }
+        metrics = self._descent.finish()
+        metrics["train/clip_range"] = settings[CLIP_RANGE]
         if epochs.stopped:
             metrics["train/epochs_run"] = float(epochs.begun)
         explained = explained_variance(
@@ -104,17 +97,17 @@ class PPOLearner:
         device = next(self.policy.parameters()).device
         return Material.of(rollout, facts, device, whole=self.policy.recurrent)
 
-    def _learn(self, material: Material, settings: Settings, tally: Tally) -> _Epochs:
+    def _learn(self, material: Material, settings: Settings) -> _Epochs:
         config = self._config
         for epoch in range(config.epochs):
-            tally.forget("train/approx_kl")
+            self._descent.tally.forget("train/approx_kl")
             groups = material.groups(
                 self._generator, minibatch=config.minibatch, accumulate=config.accumulate
             )
             for group in groups:
-                if not self._add_group(material, group, settings, tally):
+                if not self._add_group(material, group, settings):
                     return _Epochs(epoch + 1, stopped=True)
-                if not self._descent.step(tally):
+                if not self._descent.step():
                     return _Epochs(epoch + 1, stopped=False)
         return _Epochs(config.epochs, stopped=False)
 
@@ -123,7 +116,6 @@ class PPOLearner:
         material: Material,
         group: list[NDArray[np.int64]],
         settings: Settings,
-        tally: Tally,
     ) -> bool:
         """Add the gradients of one step's minibatches; tell if the policy is still near enough."""
         total = sum(int(material.counts[columns].sum()) for columns in group)
@@ -132,20 +124,19 @@ class PPOLearner:
             share = minibatch.facts.shape[1] / total
             divergence = self._add(minibatch, settings, share)
             limit = self._config.kl_stop * _KL_TOLERANCE
-            if limit > 0 and float(divergence) > limit:
-                tally.add("train/approx_kl", float(divergence))
+            if limit > 0 and float(divergence.mean()) > limit:
+                self._descent.tally.add("train/approx_kl", divergence)
                 return False
         return True
 
     def _add(self, minibatch: Minibatch, settings: Settings, share: float) -> Tensor:
-        """Add one minibatch's gradient and return how far the policy has moved."""
+        """Add one minibatch's gradient and return by how much each step's policy moved."""
         old_log_prob, advantage, _, _ = minibatch.facts
         judged = self.policy.judge(minibatch.sequences, settings)
         log_prob, value = minibatch.pick(judged.log_prob), minibatch.pick(judged.value)
         surrogate = clipped_surrogate(
             log_prob, old_log_prob, advantage, clip_range=settings[CLIP_RANGE], scale=share
         )
-        divergence = approx_kl(surrogate.ratio, surrogate.log_ratio)
         value_weight = settings[VALUE_WEIGHT]
         pulls = [
             Pull("train/policy_gradient_loss", log_prob, surrogate.part, 1.0),
@@ -158,12 +149,12 @@ class PPOLearner:
             *common_pulls(judged, minibatch.pick(judged.entropy), settings, share=share),
         ]
         measures = {
-            "train/approx_kl": divergence,
-            "train/clip_fraction": surrogate.clip_fraction,
+            "train/approx_kl": surrogate.divergence,
+            "train/clip_fraction": surrogate.is_outside,
             **policy_measures(judged),
         }
         self._descent.add(pulls, measures)
-        return divergence
+        return surrogate.divergence
 
     def _value_part(self, value: Tensor, minibatch: Minibatch, *, scale: float) -> Part:
         _, _, target, old_value = minibatch.facts

@@ -20,13 +20,12 @@ from longhaul.learn.advantage import Course, Limits, VTrace, vtrace
 from longhaul.learn.config import LearnConfig
 from longhaul.learn.guard import rollout_fault
 from longhaul.learn.losses import (
-    approx_kl,
+    divergence_of,
     explained_variance,
     normalised,
     value_error,
     vtrace_policy_gradient,
 )
-from longhaul.learn.metrics import Tally
 from longhaul.learn.minibatches import deal, take_columns
 from longhaul.learn.normalise import RewardScale
 from longhaul.learn.objective import common_pulls, policy_measures
@@ -81,11 +80,10 @@ class VTraceLearner:
             settings,
             rollout.trainable.sum(0).cpu().numpy(),
         )
-        tally = Tally()
         self._descent.begin(settings[LEARNING_RATE])
-        fits = self._learn(lesson, tally)
+        fits = self._learn(lesson)
         self.policy.observe(rollout.obs, rollout.active)
-        metrics = {**tally.means(), **self._descent.finish().metrics}
+        metrics = self._descent.finish()
         explained = None
         if fits:
             explained = explained_variance(
@@ -95,7 +93,7 @@ class VTraceLearner:
             metrics["train/explained_variance"] = explained
         return metrics
 
-    def _learn(self, lesson: _Lesson, tally: Tally) -> list[_Fit]:
+    def _learn(self, lesson: _Lesson) -> list[_Fit]:
         """Go through the epochs; return the fit of the first one, before it had learned."""
         config = self._config
         rows_at_once = max(1, config.minibatch // lesson.rollout.steps)
@@ -108,7 +106,7 @@ class VTraceLearner:
                 fits = [self._add(lesson, rows, total) for rows in group]
                 if epoch == 0:
                     first_fits += fits
-                if not self._descent.step(tally):
+                if not self._descent.step():
                     return first_fits
         return first_fits
 
@@ -156,9 +154,9 @@ class VTraceLearner:
         ]
         ratio = log_ratio.exp()
         measures = {
-            "train/approx_kl": approx_kl(ratio, log_ratio),
-            "train/vtrace_rho_mean": rho.mean(),
-            "train/vtrace_rho_clip_fraction": (ratio > self._limits.rho_bar).float().mean(),
+            "train/approx_kl": divergence_of(ratio, log_ratio),
+            "train/vtrace_rho_mean": rho,
+            "train/vtrace_rho_clip_fraction": ratio > self._limits.rho_bar,
             **policy_measures(judged),
         }
         self._descent.add(pulls, measures)
