@@ -77,6 +77,15 @@ def assert_same(left: Any, right: Any) -> None:
         assert left == right
 
 
+def listing(folder: Path) -> dict[str, bytes]:
+    """Return every file below `folder` with its content."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from longhaul.core.errors import CheckpointError, ConfigError, LonghaulError, ResourceError
+from longhaul.core.errors import (
+    CheckpointError,
+    ConfigError,
+    LonghaulError,
+    NumericalError,
+    ResourceError,
+)
 from longhaul.core.progress import Progress
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
@@ -99,7 +106,7 @@ def load_checkpoint(path: Path) -> Loaded:
         states = {
             name: join_state(tree, arrays.pop(name, {})) for name, tree in dict(trees).items()
         }
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedError(f"its parts do not fit together: {error}") from error
     if arrays:
         raise DamagedError(f"{next(iter(arrays))}{_SUFFIX} belongs to no part")
@@ -174,6 +181,10 @@ class CheckpointStore:
         """Return the checkpoint of this progress, written unless it is there already."""
         if (saved := self._find(snapshot.progress)) is not None:
             return saved
+        if snapshot.score is not None and not math.isfinite(snapshot.score):
+            raise NumericalError(
+                f"{self.config.best_metric} = {snapshot.score} cannot rank a checkpoint"
+            )
         split = {
             _check_name(name): split_state(snapshot.states[name], name)
             for name in sorted(snapshot.states)

@@ -105,7 +105,10 @@ def _untag(tag: str, content: Any, leaf: ReadLeaf) -> Any:
     if tag == "$int":
         return int(content, 16)
     if tag == "$float":
-        return struct.unpack(">d", bytes.fromhex(content))[0]
+        bits = bytes.fromhex(content)
+        if len(bits) != 8:
+            raise ValueError(f"{content!r} is not 64 bits")
+        return struct.unpack(">d", bits)[0]
     return leaf(tag, content)
 
 

@@ -82,7 +82,8 @@ class Heartbeat:
     ) -> None:
         """Tell how far the run is, how fast, and whatever else readers may want to see."""
         with self._lock:
-            self._progress, self._rates = progress, dict(rates)
+            self._progress = progress
+            self._rates = {name: float(rate) for name, rate in rates.items()}
             self._details = dict(details) if details is not None else self._details
         self._beat_if_old()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from longhaul.core.errors import NumericalError
-from longhaul.runs.durable import storage_errors, sync_directory, write_all
+from longhaul.runs.durable import feed_file, storage_errors, sync_directory, write_all
 
 Row = dict[str, Any]
 
@@ -32,7 +32,7 @@ LOG_START = LogMark(0, hashlib.sha256().hexdigest())
 def encode_row(row: Mapping[str, Any]) -> bytes:
     """Return one line: the row's own order of keys, no spaces, no NaN."""
     try:
-        text = json.dumps(row, allow_nan=False, separators=(",", ":"), default=_plain_number)
+        text = _ENCODER.encode(row)
     except ValueError as error:
         raise NumericalError(f"{_find_non_finite(row)} cannot be logged") from error
     return text.encode() + b"\n"
@@ -46,6 +46,9 @@ def _plain_number(value: object) -> object:
     if isinstance(item, float) and not math.isfinite(item):
         raise ValueError("not finite")
     return item
+
+
+_ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_plain_number)
 
 
 def _find_non_finite(value: object, path: str = "") -> str:
@@ -74,11 +77,10 @@ class LogWriter:
             self._descriptor = os.open(
                 path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
             )
-            content = path.read_bytes()
-            self._offset = len(content)
-            self._running.update(content)
+            self._offset = feed_file(path, self._running.update)
+            last = os.pread(self._descriptor, 1, max(0, self._offset - 1))
             sync_directory(path.parent)
-        if content and not content.endswith(b"\n"):
+        if last not in (b"", b"\n"):
             # A killed writer left half a line. Ending it keeps the next line readable.
             self._pending.append(b"\n")
             self.flush()

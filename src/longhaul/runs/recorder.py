@@ -107,10 +107,7 @@ class Recorder:
         place = {"iteration": progress.iteration, "env_steps": progress.env_steps}
         lines = {
             "metrics": [encode_row({**counters, **view.metrics})],
-            "episodes": [
-                encode_row({"iteration": progress.iteration, **asdict(episode)})
-                for episode in episodes
-            ],
+            "episodes": [_episode_line(progress, episode) for episode in episodes],
             "events": [encode_row({**place, **change.as_row()}) for change in changes],
             "timings": [encode_row({"iteration": progress.iteration, **timings})],
         }
@@ -256,6 +253,22 @@ class Recorder:
                 logger.exception("a metric sink failed and is left out")
                 self._sinks.remove(sink)
                 self.note("sink_failed", sink=type(sink).__name__, error=repr(error))
+
+
+def _episode_line(progress: Progress, episode: Episode) -> bytes:
+    # Spelled out because thousands may end in an iteration, and `asdict` copies deeply.
+    return encode_row(
+        {
+            "iteration": progress.iteration,
+            "env": episode.env,
+            "number": episode.number,
+            "seed": episode.seed,
+            "length": episode.length,
+            "episode_return": episode.episode_return,
+            "reason": episode.reason,
+            "metrics": episode.metrics,
+        }
+    )
 
 
 def _restore_settings(settings: Settings, loaded: Loaded) -> Settings:

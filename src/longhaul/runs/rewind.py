@@ -8,7 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from longhaul.runs.durable import replace_file, storage_errors, sync_directory, write_durably
+from longhaul.runs.durable import (
+    feed_file,
+    replace_file,
+    storage_errors,
+    sync_directory,
+    write_durably,
+)
 from longhaul.runs.jsonl import LogMark, Row, parse_row
 
 
@@ -37,14 +43,14 @@ def rewind_log(path: Path, mark: LogMark, aside: Path, belongs: Callable[[Row], 
     aside and the whole lines that `belongs` accepts stay.
     """
     with storage_errors(path):
-        content = path.read_bytes() if path.exists() else b""
-        reason = _mismatch(path, content, mark)
+        reason = _mismatch(path, mark)
         if reason is not None:
-            return _salvage(path, content, aside, reason, belongs)
-        younger = content[mark.offset :]
-        if not younger:
+            return _salvage(path, aside, reason, belongs)
+        if not path.exists() or path.stat().st_size == mark.offset:
             return Rewound(None, None)
-        kept_at = _keep(younger, path, aside)
+        with path.open("rb") as file:
+            file.seek(mark.offset)
+            kept_at = _keep(file.read(), path, aside)
         descriptor = os.open(path, os.O_WRONLY)
         try:
             os.ftruncate(descriptor, mark.offset)
@@ -54,21 +60,23 @@ def rewind_log(path: Path, mark: LogMark, aside: Path, belongs: Callable[[Row], 
         return Rewound(kept_at, None)
 
 
-def _mismatch(path: Path, content: bytes, mark: LogMark) -> str | None:
-    """Return in words how the log differs from its mark."""
-    if mark.offset and not path.exists():
-        return f"is missing; the checkpoint remembers {mark.offset} bytes"
-    if len(content) < mark.offset:
-        return f"holds {len(content)} bytes; the checkpoint remembers {mark.offset}"
-    if hashlib.sha256(content[: mark.offset]).hexdigest() != mark.sha256:
+def _mismatch(path: Path, mark: LogMark) -> str | None:
+    """Return in words how the log differs from its mark, None if it does not."""
+    if not path.exists():
+        missing = f"is missing; the checkpoint remembers {mark.offset} bytes"
+        return missing if mark.offset else None
+    running = hashlib.sha256()
+    length = feed_file(path, running.update, mark.offset)
+    if length < mark.offset:
+        return f"holds {length} bytes; the checkpoint remembers {mark.offset}"
+    if running.hexdigest() != mark.sha256:
         return f"was changed within the {mark.offset} bytes the checkpoint remembers"
     return None
 
 
-def _salvage(
-    path: Path, content: bytes, aside: Path, reason: str, belongs: Callable[[Row], bool]
-) -> Rewound:
+def _salvage(path: Path, aside: Path, reason: str, belongs: Callable[[Row], bool]) -> Rewound:
     """Keep a copy, then go on with every whole line that belongs to the run so far."""
+    content = path.read_bytes() if path.exists() else b""
     copy = _keep(content, path, aside) if content else None
     lines = []
     for line in content.split(b"\n")[:-1]:
