@@ -26,13 +26,14 @@ def orthogonal_linear(inputs: int, outputs: int, *, gain: float) -> nn.Linear:
     return layer
 
 
-def tanh_(x: Tensor) -> Tensor:
-    """Replace `x` by its hyperbolic tangent."""
-    if x.numel() < SLOW_TANH or not x.is_cpu:
-        return x.tanh_()
-    # tanh(x) = 2 logistic(2x) - 1. Measured on AVX2, 32,768 elements: 50 us against 125 us,
-    # equal to 1e-7.
-    return x.add_(x).sigmoid_().mul_(2.0).sub_(1.0)
+def tanh_layer(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Return tanh of one layer's output [N, outputs]."""
+    if x.shape[0] * bias.shape[0] < SLOW_TANH:
+        return F.linear(x, weight, bias).tanh_()
+    # tanh(z) = 2 logistic(2z) - 1, the first 2 within the matrix product. Measured on AVX2 for
+    # 32,768 elements: 40 us against 110 us for torch.tanh, equal to 1e-7.
+    z = torch.addmm(bias, x, weight.t(), beta=2, alpha=2).sigmoid_()
+    return torch.add(bias.new_tensor(-1.0), z, alpha=2, out=z)
 
 
 def activate(x: Tensor, activation: Activation) -> Tensor:
@@ -54,7 +55,7 @@ def feed_forward(x: Tensor, layers: Sequence[Affine], activation: Activation) ->
             return _feed_forward(x, activation == "tanh", *flat)
         if activation == "tanh":
             for weight, bias in layers:
-                x = tanh_(F.linear(x, weight, bias))
+                x = tanh_layer(x, weight, bias)
             return x
     for weight, bias in layers:
         x = activate(F.linear(x, weight, bias), activation)
@@ -77,8 +78,7 @@ class _FeedForward(torch.autograd.Function):
         """Return the last layer's activations and keep all of them."""
         kept = [x]
         for weight, bias in zip(flat[::2], flat[1::2], strict=True):
-            x = F.linear(x, weight, bias)
-            x = tanh_(x) if is_tanh else x.relu_()
+            x = tanh_layer(x, weight, bias) if is_tanh else F.linear(x, weight, bias).relu_()
             kept.append(x)
         ctx.save_for_backward(*kept, *flat[::2])
         ctx.is_tanh = is_tanh

@@ -1,0 +1,67 @@
+"""Image trunks equal their textbook form."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from longhaul.nets.impala import ImpalaCnn, _Residual, _Stage
+from longhaul.nets.nature import NatureCnn
+
+
+def textbook_nature(cnn: NatureCnn, images: Tensor) -> Tensor:
+    x = images.float() / 255.0
+    for layer in (cnn.first, cnn.second, cnn.third):
+        x = F.relu(layer(x))
+    return F.relu(cnn.last(x.flatten(1)))
+
+
+def textbook_impala(cnn: ImpalaCnn, images: Tensor) -> Tensor:
+    x = images.float() / 255.0
+    for stage in cnn.stages:
+        assert isinstance(stage, _Stage)
+        x = F.max_pool2d(stage.entry(x), 3, 2, padding=1)
+        for block in stage.blocks:
+            assert isinstance(block, _Residual)
+            inner = F.relu(block.first(F.relu(x)))
+            x = x + block.second(inner)
+    return F.relu(cnn.last(F.relu(x).flatten(1)))
+
+
+def assert_same(cnn: NatureCnn | ImpalaCnn, images: Tensor) -> None:
+    textbook = textbook_nature if isinstance(cnn, NatureCnn) else textbook_impala
+    expected_value = textbook(cnn, images)  # type: ignore[arg-type]
+    found_value = cnn(images)
+    torch.testing.assert_close(found_value, expected_value, atol=1e-5, rtol=1e-5)
+    weight = torch.randn_like(expected_value)
+    expected = torch.autograd.grad((expected_value * weight).sum(), list(cnn.parameters()))
+    found = torch.autograd.grad((found_value * weight).sum(), list(cnn.parameters()))
+    for ours, theirs in zip(found, expected, strict=True):
+        scale = float(theirs.abs().max())
+        torch.testing.assert_close(ours / scale, theirs / scale, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(4, 84, 84), (3, 40, 37), (1, 36, 36)])
+def test_nature_equals_plain_convolutions(shape: tuple[int, int, int]) -> None:
+    torch.manual_seed(1)
+    cnn = NatureCnn(shape, outputs=20)
+    assert_same(cnn, torch.randint(0, 256, (3, *shape), dtype=torch.uint8))
+
+
+@pytest.mark.parametrize("shape", [(3, 24, 17), (1, 8, 8)])
+def test_impala_equals_plain_convolutions(shape: tuple[int, int, int]) -> None:
+    torch.manual_seed(2)
+    cnn = ImpalaCnn(shape, outputs=20, width=2)
+    assert_same(cnn, torch.randint(0, 256, (3, *shape), dtype=torch.uint8))
+
+
+def test_a_large_batch_goes_through_in_pieces_unchanged() -> None:
+    torch.manual_seed(3)
+    for cnn in (NatureCnn((1, 36, 36), outputs=8), ImpalaCnn((1, 12, 12), outputs=8)):
+        side = 36 if isinstance(cnn, NatureCnn) else 12
+        images = torch.randint(0, 256, (300, 1, side, side), dtype=torch.uint8)
+        with torch.inference_mode():
+            whole = cnn(images)
+            torch.testing.assert_close(whole[290:], cnn(images[290:]), atol=1e-6, rtol=1e-5)
