@@ -176,5 +176,11 @@ def test_weights_that_went_wrong_after_a_good_step_are_rolled_back(
 
 def test_the_first_broken_weight_is_named() -> None:
     tensors = {"a": torch.ones(2), "b": torch.tensor([1.0, math.nan])}
-    assert state_fault(tensors) == "the weight 'b'"
-    assert state_fault({"a": torch.ones(2)}) is None
+    before = {"a": torch.ones(2), "b": torch.ones(2)}
+    assert state_fault(tensors, before) == "the weight 'b'"
+    assert state_fault(before, before) is None
+
+
+def test_a_buffer_may_hold_infinities_from_the_start() -> None:
+    mask = {"mask": torch.tensor([0.0, -math.inf])}
+    assert state_fault(mask, mask) is None

@@ -107,13 +107,15 @@ def gradient_fault(parameters: Iterable[tuple[str, nn.Parameter]]) -> str:
     return "the length of the gradient"
 
 
-def state_fault(tensors: Mapping[str, Tensor]) -> str | None:
-    """Name the first of these tensors that is not finite, if there is one."""
+def state_fault(tensors: Mapping[str, Tensor], before: Mapping[str, Tensor]) -> str | None:
+    """Name the first of these tensors that is not finite but was so before, if there is one."""
     if math.isfinite(total_norm(list(tensors.values()))):
         return None
-    # A norm may overflow although every number is finite: that is as good as broken.
-    broken = [name for name, tensor in tensors.items() if not _finite(tensor)]
-    return f"the weight {broken[0]!r}" if broken else "the length of the weights"
+    # A buffer may hold infinities by design, such as an attention mask.
+    for name, tensor in tensors.items():
+        if not _finite(tensor) and _finite(before[name]):
+            return f"the weight {name!r}"
+    return None
 
 
 def total_norm(tensors: list[Tensor]) -> float:

@@ -192,7 +192,7 @@ class Descent:
         }
         if self._weights and self._weights.keys() <= metrics.keys():
             metrics["train/loss"] = sum(w * metrics[name] for name, w in self._weights.items())
-        fault = None if self._is_lost else state_fault(self._floats())
+        fault = None if self._is_lost else state_fault(self._floats(), self._backup)
         if self._is_lost or fault is not None:
             self._updates -= len(self._norms)
             present = self._tensors()
