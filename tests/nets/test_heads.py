@@ -93,18 +93,18 @@ def test_several_choices_equal_several_distributions(masked: bool) -> None:  # n
     head = MultiDiscreteHead(6, (3, 2, 4))
     with torch.no_grad():
         head.layer.weight.normal_()
-    features = torch.randn(20, 6)
+    outputs = head.layer(torch.randn(20, 6)).detach().requires_grad_()
     mask = torch.rand(20, 9) < 0.6 if masked else None
     if mask is not None:
         # torch's own distribution is wrong by log(n) where nothing is allowed.
         mask[:, [0, 3, 5]] = True
-    action, log_prob = head.act(features, mask, torch.Generator().manual_seed(3))
+    action, log_prob = head.act(outputs, mask, torch.Generator().manual_seed(3))
     assert action.shape == (20, 3)
-    parts = head.logits(features, mask).split((3, 2, 4), 1)
+    parts = head.logits(outputs, mask).split((3, 2, 4), 1)
     expected = [Categorical(logits=part) for part in parts]
     total = sum(one.log_prob(action[:, index]) for index, one in enumerate(expected))
     torch.testing.assert_close(log_prob, total)
-    judged, entropy = head.judge(features, action, mask)
+    judged, entropy = head.judge(outputs, action, mask)
     torch.testing.assert_close(judged, log_prob)
     torch.testing.assert_close(entropy, sum(one.entropy() for one in expected))
 
@@ -115,24 +115,24 @@ def test_continuous_actions_equal_a_normal_distribution() -> None:
     with torch.no_grad():
         head.layer.weight.normal_()
         head.log_std.add_(torch.tensor([0.1, -0.3, 0.2]))
-    features = torch.randn(20, 6)
-    action, log_prob = head.act(features, None, torch.Generator().manual_seed(3))
-    expected = Independent(Normal(head.layer(features), head.log_std.exp()), 1)
+    outputs = head.layer(torch.randn(20, 6)).detach().requires_grad_()
+    action, log_prob = head.act(outputs, None, torch.Generator().manual_seed(3))
+    expected = Independent(Normal(outputs, head.log_std.exp()), 1)
     torch.testing.assert_close(log_prob, expected.log_prob(action.detach()))
-    judged, entropy = head.judge(features, action.detach(), None)
+    judged, entropy = head.judge(outputs, action.detach(), None)
     torch.testing.assert_close(judged, log_prob, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(entropy, expected.entropy())
     assert_same_gradients(
         (judged + entropy).sum(),
         (expected.log_prob(action.detach()) + expected.entropy()).sum(),
-        list(head.parameters()),
+        [outputs, head.log_std],
     )
-    greedy, density = head.act(features, None, None)
+    greedy, density = head.act(outputs, None, None)
     torch.testing.assert_close(greedy, expected.mean)
     torch.testing.assert_close(density, expected.log_prob(expected.mean))
 
 
 def test_a_fresh_policy_finds_all_choices_about_equally_likely() -> None:
     torch.manual_seed(3)
-    logits = CategoricalHead(64, 6).logits(torch.randn(50, 64), None)
+    logits = CategoricalHead(64, 6).layer(torch.randn(50, 64))
     assert torch.softmax(logits, 1).sub(1 / 6).abs().max() < 0.02

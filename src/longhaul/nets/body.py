@@ -1,8 +1,12 @@
-"""What lies between observations and heads."""
+"""What lies between observations and heads.
+
+A body also applies the heads' layers, because together with its own they can be one operation.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
@@ -10,10 +14,19 @@ from longhaul.core.rollout import Memory, TensorTree
 from longhaul.nets.core import SequenceCore
 from longhaul.nets.encoder import Encoder, Vector
 from longhaul.nets.mlp import Mlp
+from longhaul.nets.noisy import DirectLayer
+
+
+@dataclass(frozen=True, slots=True)
+class Outlets:
+    """The layers that end in the policy's and the value's outputs."""
+
+    policy: DirectLayer
+    value: DirectLayer
 
 
 class Body(nn.Module, ABC):
-    """Makes features for the policy and for the value out of observations and memory."""
+    """Turns observations and memory into what the outlets make of its features."""
 
     outputs: int
 
@@ -22,16 +35,20 @@ class Body(nn.Module, ABC):
         """Return the memory of rows that begin an episode: zeros."""
 
     @abstractmethod
-    def step(self, obs: TensorTree, memory: Memory) -> tuple[Tensor, Tensor, Memory]:
-        """Return the features of policy and value, [N, outputs] each, and the next memory."""
+    def step(
+        self, obs: TensorTree, memory: Memory, outlets: Outlets
+    ) -> tuple[Tensor, Tensor, Memory]:
+        """Return the outlets' [N, ...] for policy and value, and the next memory."""
 
     @abstractmethod
-    def value_step(self, obs: TensorTree, memory: Memory) -> Tensor:
-        """Return the value's features [N, outputs] alone."""
+    def value_step(self, obs: TensorTree, memory: Memory, outlets: Outlets) -> Tensor:
+        """Return the value's [N, 1] alone."""
 
     @abstractmethod
-    def sequence(self, obs: TensorTree, memory: Memory, started: Tensor) -> tuple[Tensor, Tensor]:
-        """Return both features [L * B, outputs] of observations [L * B, ...].
+    def sequence(
+        self, obs: TensorTree, memory: Memory, started: Tensor, outlets: Outlets
+    ) -> tuple[Tensor, Tensor]:
+        """Return the outlets' [L * B, ...] of observations [L * B, ...].
 
         `started` [L, B] marks the steps before which the memory [B, ...] is cleared.
         """
@@ -57,21 +74,26 @@ class SeparateBody(Body):
         """Return an empty memory."""
         return {}
 
-    def step(self, obs: TensorTree, memory: Memory) -> tuple[Tensor, Tensor, Memory]:
+    def step(
+        self, obs: TensorTree, memory: Memory, outlets: Outlets
+    ) -> tuple[Tensor, Tensor, Memory]:
         """Return both MLPs' outputs."""
         vector, policy, value = self._direct
         x = vector.forward(obs)
-        return policy.forward(x), value.forward(x), memory
+        for_policy = policy.forward(x, outlets.policy.affine())
+        return for_policy, value.forward(x, outlets.value.affine()), memory
 
-    def value_step(self, obs: TensorTree, memory: Memory) -> Tensor:
+    def value_step(self, obs: TensorTree, memory: Memory, outlets: Outlets) -> Tensor:
         """Return the value MLP's output."""
         vector, _, value = self._direct
-        return value.forward(vector.forward(obs))
+        return value.forward(vector.forward(obs), outlets.value.affine())
 
-    def sequence(self, obs: TensorTree, memory: Memory, started: Tensor) -> tuple[Tensor, Tensor]:
+    def sequence(
+        self, obs: TensorTree, memory: Memory, started: Tensor, outlets: Outlets
+    ) -> tuple[Tensor, Tensor]:
         """Return both MLPs' outputs."""
-        policy, value, _ = self.step(obs, memory)
-        return policy, value
+        for_policy, for_value, _ = self.step(obs, memory, outlets)
+        return for_policy, for_value
 
     def observe(self, obs: TensorTree, active: Tensor) -> None:
         """Update the vector's normalisers."""
@@ -91,21 +113,25 @@ class SharedBody(Body):
         """Return the core's zeros."""
         return self.core.initial(rows)
 
-    def step(self, obs: TensorTree, memory: Memory) -> tuple[Tensor, Tensor, Memory]:
-        """Return the core's output twice."""
+    def step(
+        self, obs: TensorTree, memory: Memory, outlets: Outlets
+    ) -> tuple[Tensor, Tensor, Memory]:
+        """Return what the outlets make of the core's output."""
         features, memory = self.core.step(self.encoder.forward(obs), memory)
-        return features, features, memory
+        return outlets.policy(features), outlets.value(features), memory
 
-    def value_step(self, obs: TensorTree, memory: Memory) -> Tensor:
-        """Return the core's output."""
-        return self.core.step(self.encoder.forward(obs), memory)[0]
+    def value_step(self, obs: TensorTree, memory: Memory, outlets: Outlets) -> Tensor:
+        """Return what the value's outlet makes of the core's output."""
+        return outlets.value(self.core.step(self.encoder.forward(obs), memory)[0])
 
-    def sequence(self, obs: TensorTree, memory: Memory, started: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the core's output over the sequence twice."""
+    def sequence(
+        self, obs: TensorTree, memory: Memory, started: Tensor, outlets: Outlets
+    ) -> tuple[Tensor, Tensor]:
+        """Return what the outlets make of the core's output over the sequence."""
         features = self.encoder.forward(obs).unflatten(0, started.shape)
         features, _ = self.core.sequence(features, memory, started)
         features = features.flatten(0, 1)
-        return features, features
+        return outlets.policy(features), outlets.value(features)
 
     def observe(self, obs: TensorTree, active: Tensor) -> None:
         """Update the encoder's normalisers."""

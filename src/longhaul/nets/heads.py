@@ -1,4 +1,7 @@
-"""Heads that turn features into actions."""
+"""Heads that turn the outputs of their layer into actions.
+
+The layer itself is applied by the body, see `body.Outlets`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from torch import Tensor, nn
 
 from longhaul.core.spaces import ActionSpec, Continuous, Discrete, MultiDiscrete
 from longhaul.nets import categorical
-from longhaul.nets.noisy import DirectLayer, linear_layer
+from longhaul.nets.noisy import NoisyLinear, linear_layer
 
 POLICY_GAIN = 0.01
 """Initial gain of a policy's last layer: all actions start about equally likely."""
@@ -18,16 +21,18 @@ VALUE_GAIN = 1.0
 
 
 class Head(nn.Module, ABC):
-    """A distribution over actions, given features."""
+    """A distribution over actions, given the outputs of its layer."""
+
+    layer: nn.Linear | NoisyLinear
 
     @abstractmethod
     def act(
-        self, features: Tensor, mask: Tensor | None, generator: torch.Generator | None
+        self, outputs: Tensor, mask: Tensor | None, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
         """Return actions [N, ...], the likeliest without generator, and log-probabilities [N]."""
 
     @abstractmethod
-    def judge(self, features: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def judge(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the log-probability [N] of recorded actions and the entropy [N]."""
 
     def metrics(self) -> dict[str, Tensor]:
@@ -41,23 +46,22 @@ class CategoricalHead(Head):
     def __init__(self, inputs: int, count: int, *, noise_scale: float = 0.0) -> None:
         super().__init__()
         self.layer = linear_layer(inputs, count, gain=POLICY_GAIN, noise_scale=noise_scale)
-        self._direct = DirectLayer(self.layer)
 
-    def logits(self, features: Tensor, mask: Tensor | None) -> Tensor:
+    def logits(self, outputs: Tensor, mask: Tensor | None) -> Tensor:
         """Return [N, count], forbidden choices out of reach."""
-        return categorical.apply_mask(self._direct(features).float(), mask)
+        return categorical.apply_mask(outputs.float(), mask)
 
     def act(
-        self, features: Tensor, mask: Tensor | None, generator: torch.Generator | None
+        self, outputs: Tensor, mask: Tensor | None, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
         """Return choices and their log-probability."""
-        logits = self.logits(features, mask)
+        logits = self.logits(outputs, mask)
         uniform = None if generator is None else categorical.draw_uniform(logits, generator)
         return categorical.choose(logits, uniform)
 
-    def judge(self, features: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def judge(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return log-probability and entropy."""
-        return categorical.judge(self.logits(features, mask), action)
+        return categorical.judge(self.logits(outputs, mask), action)
 
 
 class MultiDiscreteHead(Head):
@@ -67,17 +71,16 @@ class MultiDiscreteHead(Head):
         super().__init__()
         self.counts = counts
         self.layer = linear_layer(inputs, sum(counts), gain=POLICY_GAIN, noise_scale=noise_scale)
-        self._direct = DirectLayer(self.layer)
 
-    def logits(self, features: Tensor, mask: Tensor | None) -> Tensor:
+    def logits(self, outputs: Tensor, mask: Tensor | None) -> Tensor:
         """Return [N, sum(counts)], the choices side by side."""
-        return categorical.apply_mask(self._direct(features).float(), mask)
+        return categorical.apply_mask(outputs.float(), mask)
 
     def act(
-        self, features: Tensor, mask: Tensor | None, generator: torch.Generator | None
+        self, outputs: Tensor, mask: Tensor | None, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
         """Return choices and the sum of their log-probabilities."""
-        logits = self.logits(features, mask)
+        logits = self.logits(outputs, mask)
         parts = logits.split(self.counts, 1)
         numbers: tuple[Tensor | None, ...] = (None,) * len(parts)
         if generator is not None:
@@ -88,9 +91,9 @@ class MultiDiscreteHead(Head):
         action = torch.stack([choice for choice, _ in found], 1)
         return action, torch.stack([log_prob for _, log_prob in found], 1).sum(1)
 
-    def judge(self, features: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def judge(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the sums of log-probability and entropy."""
-        parts = self.logits(features, mask).split(self.counts, 1)
+        parts = self.logits(outputs, mask).split(self.counts, 1)
         found = [
             categorical.judge(part, choice)
             for part, choice in zip(parts, action.unbind(1), strict=True)
@@ -110,24 +113,23 @@ class GaussianHead(Head):
     ) -> None:
         super().__init__()
         self.layer = linear_layer(inputs, size, gain=POLICY_GAIN, noise_scale=noise_scale)
-        self._direct = DirectLayer(self.layer)
         self.log_std = nn.Parameter(torch.full((size,), float(initial_log_std)))
         self.constant = 0.5 * size * math.log(2.0 * math.pi)
 
     def act(
-        self, features: Tensor, mask: Tensor | None, generator: torch.Generator | None
+        self, outputs: Tensor, mask: Tensor | None, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
         """Return actions and their log-density."""
-        mean = self._direct(features).float()
+        mean = outputs.float()
         if generator is None:
             return mean, self._log_prob(torch.zeros_like(mean))
         normal = torch.randn(mean.shape, generator=generator, device=generator.device)
         normal = normal.to(mean.device)
         return torch.addcmul(mean, normal, self.log_std.exp()), self._log_prob(normal)
 
-    def judge(self, features: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def judge(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return log-density and entropy."""
-        mean = self._direct(features).float()
+        mean = outputs.float()
         log_prob = self._log_prob((action - mean) * (-self.log_std).exp())
         entropy = self.log_std.sum() + (0.5 * mean.shape[1] + self.constant)
         return log_prob, entropy.expand(mean.shape[0])
@@ -142,16 +144,15 @@ class GaussianHead(Head):
 
 
 class ValueHead(nn.Module):
-    """The expected return, given features."""
+    """The expected return, given the outputs of its layer."""
 
     def __init__(self, inputs: int, *, noise_scale: float = 0.0) -> None:
         super().__init__()
         self.layer = linear_layer(inputs, 1, gain=VALUE_GAIN, noise_scale=noise_scale)
-        self._direct = DirectLayer(self.layer)
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Return [N]."""
-        return self._direct(features).float().view(-1)
+    def forward(self, outputs: Tensor) -> Tensor:
+        """Return [N] of outputs [N, 1]."""
+        return outputs.float().view(-1)
 
 
 def action_head(

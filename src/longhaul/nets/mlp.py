@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from longhaul.nets.config import Activation
-from longhaul.nets.dense import feed_forward
+from longhaul.nets.dense import Affine, feed_forward
 from longhaul.nets.noisy import DirectLayer, linear_layer
 
 
@@ -39,6 +39,6 @@ class Mlp(nn.Module):
         self.layers = nn.ModuleList(layers)
         self._direct = [DirectLayer(layer) for layer in layers]
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return [N, outputs]."""
-        return feed_forward(x, [layer.affine() for layer in self._direct], self.activation)
+    def forward(self, x: Tensor, last: Affine | None = None) -> Tensor:
+        """Return [N, outputs], or what the layer `last` makes of them."""
+        return feed_forward(x, [layer.affine() for layer in self._direct], self.activation, last)
