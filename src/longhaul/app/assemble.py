@@ -6,7 +6,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from longhaul.engine.overlap import OverlapCollector
 from longhaul.engine.summary import Summary
 from longhaul.engine.watch import Watch
 from longhaul.envs.build import make_vector_env
+from longhaul.envs.checks import check_seeds
 from longhaul.learn.config import LearnConfig
 from longhaul.learn.ppo import PPOLearner
 from longhaul.learn.settings import learn_settings
@@ -125,11 +126,22 @@ class Place:
     clocks: Clocks
     sinks: Sequence[MetricSink]
     watch: Watch
+    tell: Callable[[str], None]
+
+
+def check_task(config: RunConfig, task: Task, tell: Callable[[str], None]) -> Task:
+    """Return the task with the tier its environment really keeps; a liar is told of."""
+    if not config.env.check_seeds:
+        return task
+    check = check_seeds(task.envs)
+    if not check.honest:
+        tell(check.report())
+    return replace(task, envs=check.source)
 
 
 def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled:
     """Return the parts of a run in its directory."""
-    task = build_task(config)
+    task = check_task(config, build_task(config), place.tell)
     settings = build_settings(config, task)
     schedule = build_schedule(config, task, settings)
     policy = build_policy(config, task, device)

@@ -9,7 +9,9 @@ import torch
 from longhaul.core.errors import ConfigError
 
 
-def choose_device(asked: str, *, require_gpu: bool, tell: Callable[[str], None]) -> torch.device:
+def choose_device(
+    asked: str, *, require_gpu: bool, tell: Callable[[str], None] = lambda text: None
+) -> torch.device:
     """Return the device the user asked for; falling back to the CPU is said, or is an error."""
     if asked == "auto":
         if torch.cuda.is_available():

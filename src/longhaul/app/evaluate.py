@@ -23,6 +23,7 @@ from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file
 from longhaul.runs.inspection import checkpoint_name
 from longhaul.runs.reader import read_checkpoints
+from longhaul.runs.retention import rank_checkpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +128,12 @@ def find_checkpoint(run: RunDirectory, which: str) -> Loaded:
 def best_checkpoint(run: RunDirectory) -> Path:
     """Return the checkpoint with the best score."""
     config = from_values(read_toml(run.config)).checkpoint
-    scored = [
-        (entry.manifest.score.value, entry.path)
-        for entry in read_checkpoints(run)
-        if entry.manifest is not None and entry.manifest.score is not None
-    ]
-    if not scored:
+    ranked = rank_checkpoints(run.checkpoints, config)
+    if not ranked:
         raise CheckpointError(
             f"no checkpoint of {run.path} has a score; set evaluate.every_iterations to get them"
         )
-    return max(scored)[1] if config.higher_is_better else min(scored)[1]
+    return ranked[0][1]
 
 
 def write_evaluation(run: RunDirectory, result: Evaluated) -> None:

@@ -36,8 +36,11 @@ def find_kind(task: str) -> TaskKind:
     entries = importlib.metadata.entry_points(group=GROUP, name=name)
     if not entries:
         known = ", ".join(task_names())
-        close = suggestion(name, task_names())
-        if not close and name[:1].isupper():
+        argument = task.partition(":")[2]
+        close = suggestion(
+            task, [f"{known}:{argument}" if argument else known for known in task_names()]
+        )
+        if not argument and name[:1].isupper():
             close = f"; did you mean 'gym:{task}'?"
         raise ConfigError(f"unknown task {task!r}{close} (tasks: {known})")
     kind = next(iter(entries)).load()

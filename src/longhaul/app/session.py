@@ -66,7 +66,14 @@ def carry_out(
             heartbeat.enter_stage(stage)
             display.stage(stage)
 
-        place = Place(run, lock, clocks, (display, Pulse(heartbeat)), Watch(entered=entered))
+        place = Place(
+            directory=run,
+            lock=lock,
+            clocks=clocks,
+            sinks=(display, Pulse(heartbeat)),
+            watch=Watch(entered=entered),
+            tell=display.notice,
+        )
         assembled = assemble(config, place, device)
         stack.callback(assembled.parts.recorder.close)
         stack.callback(assembled.parts.collector.close)

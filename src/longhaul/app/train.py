@@ -8,15 +8,18 @@ import tomllib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from longhaul.app.assemble import build_task
+from longhaul.app.assemble import build_schedule, build_settings, build_task
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import differences, from_values, parse_override, read_toml, to_values
+from longhaul.app.device import choose_device
 from longhaul.app.plan import memory_plan
 from longhaul.app.session import Asked, carry_out
 from longhaul.core.config import merge
 from longhaul.core.errors import ConfigError
 from longhaul.runs.directory import RunDirectory, create_run, find_unfinished
+from longhaul.runs.inspection import list_checkpoints
 from longhaul.runs.record import begin_record
 from longhaul.runs.toml import write_toml
 
@@ -31,7 +34,10 @@ def show_plan(config: RunConfig, *, as_json: bool) -> str:
 
 def train_task(config: RunConfig, root: Path, asked: Asked) -> int:
     """Train a task, continuing an unfinished run of the same task, name and seed."""
+    choose_device(config.device, require_gpu=asked.require_gpu)
     run = find_unfinished(root, config.task, config.name, config.seed)
+    if run is not None and not list_checkpoints(run.checkpoints) and changed_keys(run, config):
+        run = None  # it never came to a checkpoint, so that there is nothing to go on with
     if run is None:
         run = begin_run(config, root)
     else:
@@ -41,7 +47,10 @@ def train_task(config: RunConfig, root: Path, asked: Asked) -> int:
 
 def begin_run(config: RunConfig, root: Path) -> RunDirectory:
     """Make the directory of a new run."""
-    build_task(config)  # first, so that a bad task or environment leaves no directory behind
+    # Built once for the errors: a bad task, schedule or network leaves no directory behind.
+    task = build_task(config)
+    build_schedule(config, task, build_settings(config, task))
+    task.make_policy()
     record = begin_record(
         config.task, config.name, config.seed, now=datetime.now(UTC), command=sys.argv
     )
@@ -64,11 +73,15 @@ def resume_run(
     return carry_out(run, config, asked)
 
 
+def changed_keys(run: RunDirectory, config: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Return the keys that would make it another run, with the run's and the asked-for value."""
+    asked_for = tomllib.loads(write_toml(to_values(config)))
+    return differences(read_toml(run.config), asked_for)
+
+
 def check_same(run: RunDirectory, config: RunConfig) -> None:
     """Refuse to continue a run with a configuration that would make it another run."""
-    asked_for = tomllib.loads(write_toml(to_values(config)))
-    changed = differences(read_toml(run.config), asked_for)
-    if changed:
+    if changed := changed_keys(run, config):
         listed = ", ".join(f"{key}: {old!r} -> {new!r}" for key, (old, new) in changed.items())
         raise ConfigError(
             f"the unfinished run {run.path} was started with another config ({listed}); "

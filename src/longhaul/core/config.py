@@ -27,15 +27,31 @@ def convert(values: Mapping[str, Any], kind: type[C], *, where: str = "") -> C:
         cause = error.__cause__
         if isinstance(cause, ConfigError):
             raise cause from None
-        raise ConfigError(_readable(str(error), where)) from None
+        raise ConfigError(_readable(str(error), kind, where)) from None
 
 
-def _readable(message: str, where: str) -> str:
+def _readable(message: str, kind: type, where: str) -> str:
     """Turn msgspec's `Expected int - at $.learn.epochs` into `learn.epochs: expected int`."""
-    text, _, path = message.partition(" - at ")
-    key = ".".join(part for part in (where, path.strip("`").removeprefix("$").lstrip(".")) if part)
-    text = text.replace("`", "")
+    text, _, path = message.replace("`", "").partition(" - at ")
+    path = path.removeprefix("$").lstrip(".")
+    if choices := _choices(kind, path):
+        text = text.replace("Invalid enum value", "there is no choice")
+        wrong = text.partition("'")[2].rpartition("'")[0]
+        text += f"{suggestion(wrong, choices)} (choices: {', '.join(choices)})"
+    key = ".".join(part for part in (where, path) if part)
     return f"{key}: {text[:1].lower()}{text[1:]}" if key else text
+
+
+def _choices(kind: type, path: str) -> tuple[str, ...]:
+    """Return what the field at `path` may be, if it is one of a few words."""
+    inner: Any = kind
+    for name in path.split("."):
+        if not dataclasses.is_dataclass(inner):
+            return ()
+        inner = field_types(typing.cast(type, inner)).get(name)
+    if typing.get_origin(inner) is not typing.Literal:
+        return ()
+    return tuple(map(str, typing.get_args(inner)))
 
 
 def refuse_unknown_keys(values: Mapping[str, Any], kind: type, *, where: str = "") -> None:
@@ -44,7 +60,8 @@ def refuse_unknown_keys(values: Mapping[str, Any], kind: type, *, where: str = "
     for key, value in values.items():
         path = f"{where}.{key}" if where else key
         if key not in known:
-            raise ConfigError(f"unknown config key {path!r}{suggestion(key, known)}")
+            paths = [f"{where}.{name}" if where else name for name in known]
+            raise ConfigError(f"unknown config key {path!r}{suggestion(path, paths)}")
         inner = known[key]
         if dataclasses.is_dataclass(inner):
             if not isinstance(value, Mapping):

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 from longhaul.core.rollout import Memory, Sequences, TensorTree
 from longhaul.core.settings import Settings
 
+SILENT = -1
+"""The noise seed of a policy that acts without parameter noise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Act:
@@ -69,7 +72,7 @@ class Policy(nn.Module, ABC):
         """Return log-probability, entropy and value of each recorded step."""
 
     def set_noise(self, seed: int) -> None:
-        """Draw the parameter noise of one rollout; nothing to do for policies without any."""
+        """Draw the parameter noise of one rollout, none for `SILENT`; a policy may have none."""
 
     def observe(self, obs: TensorTree, active: Tensor) -> None:
         """Update input statistics from a learned rollout; nothing to do without any."""

@@ -23,7 +23,10 @@ class RolloutCollector:
         self.policy = policy
         self._steps = steps
         self._chunk = chunk or steps
-        self._actions = torch.Generator().manual_seed(seeds.integer("collect", "actions"))
+        self._device = next(policy.parameters()).device
+        self._actions = torch.Generator(self._device).manual_seed(
+            seeds.integer("collect", "actions")
+        )
         self._noise = seeds.generator("collect", "noise")
         self._memory: Memory = policy.initial(env.rows)
         self._begun = False
@@ -36,7 +39,9 @@ class RolloutCollector:
             self._begun = True
         noise_seed = int(self._noise.integers(2**31))
         self.policy.set_noise(noise_seed)
-        tape = Tape(self.env, self._memory, steps=self._steps, chunk=self._chunk)
+        tape = Tape(
+            self.env, self._memory, steps=self._steps, chunk=self._chunk, device=self._device
+        )
         with torch.inference_mode():
             for step in range(self._steps):
                 self._advance(tape, step, settings)
@@ -47,15 +52,14 @@ class RolloutCollector:
         obs, mask = tape.before(step, memory)
         act = self.policy.act(obs, memory, settings, mask=mask, generator=self._actions)
         self._memory = act.memory
-        actions = act.action.numpy()
-        tape.after(step, act, self.env.step(actions))
+        tape.after(step, act, self.env.step(act.action.cpu().numpy()))
 
     def _present_memory(self) -> Memory:
         """Return the memory with rows that begin an episode cleared."""
         started = self.env.slots.started
         if not self._memory or not started.any():
             return self._memory
-        return clear_started(self._memory, torch.from_numpy(started))
+        return clear_started(self._memory, torch.from_numpy(started).to(self._device))
 
     def close(self) -> None:
         """End the environments."""
@@ -76,6 +80,6 @@ class RolloutCollector:
         self._begun = bool(state["begun"])
         if self._begun:
             self.env.load_state_dict(state["env"])
-        self._memory = dict(state["memory"])
+        self._memory = {name: part.to(self._device) for name, part in state["memory"].items()}
         self._actions.set_state(state["actions"])
         restore_generator(self._noise, state["noise"])

@@ -9,7 +9,7 @@ import torch
 
 from longhaul.core.env import Episode, VectorEnv
 from longhaul.core.metrics import Metrics
-from longhaul.core.policy import Policy
+from longhaul.core.policy import SILENT, Policy
 from longhaul.core.progress import Progress
 from longhaul.core.rollout import clear_started
 from longhaul.core.seeds import EpisodeSeeds, ListedSeeds, Seeds
@@ -36,16 +36,18 @@ def play(
     done: dict[int, Episode] = {}
     env.configure(settings)
     env.reset()
+    policy.set_noise(SILENT)
     memory = policy.initial(env.rows)
+    device = next(policy.parameters()).device
     with torch.inference_mode():
         while len(done) < wanted:
             slots = env.slots
-            memory = clear_started(memory, torch.from_numpy(slots.started))
-            obs = {name: torch.from_numpy(part) for name, part in slots.obs.items()}
-            mask = None if slots.mask is None else torch.from_numpy(slots.mask)
+            memory = clear_started(memory, torch.from_numpy(slots.started).to(device))
+            obs = {name: torch.from_numpy(part).to(device) for name, part in slots.obs.items()}
+            mask = None if slots.mask is None else torch.from_numpy(slots.mask).to(device)
             act = policy.act(obs, memory, settings, mask=mask, generator=generator)
             memory = act.memory
-            for episode in env.step(act.action.numpy()).episodes:
+            for episode in env.step(act.action.cpu().numpy()).episodes:
                 case = cases.case(episode.env, episode.number)
                 if case < wanted:
                     done[case] = episode
@@ -96,7 +98,8 @@ class EpisodeEvaluator:
         num_envs = min(self._config.num_envs, count)
         generator = None
         if not self._config.greedy:
-            generator = torch.Generator().manual_seed(seeds.integer("actions"))
+            device = next(self._policy.parameters()).device
+            generator = torch.Generator(device).manual_seed(seeds.integer("actions"))
         cases = ListedSeeds(listed, num_envs)
         env = self._make_env(cases, num_envs)
         try:

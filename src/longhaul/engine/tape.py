@@ -19,8 +19,10 @@ class Tape:
     and the tensors are made outside inference mode, so that the learner may keep them.
     """
 
-    def __init__(self, env: VectorEnv, memory: Memory, *, steps: int, chunk: int) -> None:
-        self._env = env
+    def __init__(
+        self, env: VectorEnv, memory: Memory, *, steps: int, chunk: int, device: torch.device
+    ) -> None:
+        self._device = device
         self._slots = slots = env.slots
         rows = env.rows
         self._chunk = chunk
@@ -52,18 +54,19 @@ class Tape:
         mask = None
         if self._mask is not None and self._mask_tensor is not None:
             self._mask[step] = slots.mask
-            mask = self._mask_tensor[step]
+            mask = self._mask_tensor[step].to(self._device)
         if memory and step % self._chunk == 0:
             for name, kept in memory.items():
                 self._memory[name][step // self._chunk] = kept
-        return {name: part[step] for name, part in self._obs_tensor.items()}, mask
+        seen = {name: part[step].to(self._device) for name, part in self._obs_tensor.items()}
+        return seen, mask
 
     def after(self, step: int, act: Act, result: Step) -> None:
         """Write down what was done and what came of it."""
         slots = self._slots
-        self._action[step] = act.action.numpy()
-        self._numbers[0, step] = act.log_prob.numpy()
-        self._numbers[1, step] = act.value.numpy()
+        self._action[step] = act.action.cpu().numpy()
+        self._numbers[0, step] = act.log_prob.cpu().numpy()
+        self._numbers[1, step] = act.value.cpu().numpy()
         self._numbers[2, step] = slots.reward
         self._flags[2, step] = slots.terminated
         self._flags[3, step] = slots.truncated
@@ -80,7 +83,7 @@ class Tape:
         if not cut.any():
             return
         rows = finals.rows[cut]
-        index = torch.from_numpy(rows)
+        index = torch.from_numpy(rows).to(self._device)
         self._truncations.append(
             (
                 step,
@@ -156,7 +159,8 @@ def _bootstrap(
     obs: TensorTree,
     memory: Memory,
 ) -> Bootstrap:
+    device = next(policy.parameters()).device
     kept = {name: part.clone() for name, part in memory.items()}
     with torch.no_grad():
-        value = policy.value(obs, kept, settings)
-    return Bootstrap(step=step, row=row, obs=obs, memory=kept, value=value)
+        value = policy.value({name: o.to(device) for name, o in obs.items()}, kept, settings)
+    return Bootstrap(step=step, row=row, obs=obs, memory=kept, value=value.cpu())

@@ -50,7 +50,7 @@ from longhaul.runs.manifest import (
     Stamp,
     encode_manifest,
 )
-from longhaul.runs.retention import remove_surplus, temporary_folder
+from longhaul.runs.retention import rank_checkpoints, remove_surplus, temporary_folder
 from longhaul.runs.state_tree import (
     SplitState,
     join_state,
@@ -207,6 +207,13 @@ class CheckpointStore:
             self._present = (snapshot.progress, target)
             remove_surplus(self.folder, self.config, saved=target, damaged=self._damaged)
         return target
+
+    def would_be_best(self, score: float) -> bool:
+        """Whether a checkpoint with this score would be better than all that are there."""
+        ranked = rank_checkpoints(self.folder, self.config)
+        if not ranked:
+            return True
+        return score > ranked[0][0] if self.config.higher_is_better else score < ranked[0][0]
 
     def _find(self, progress: Progress) -> Path | None:
         """Return the checkpoint of this progress if it is there and sound."""

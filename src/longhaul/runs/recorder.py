@@ -72,6 +72,7 @@ class Recorder:
         self._logs: dict[str, LogWriter] = {}
         self._sessions = LogWriter(directory.sessions)
         self._requested = False
+        self._scored: tuple[int, float] | None = None  # iteration and score of the last measurement
         self._saved_iteration = 0
         self._saved_at = clocks.monotonic()
         self.restoration = Restoration(None)
@@ -116,7 +117,17 @@ class Recorder:
                 self._logs[name].append(line)
         for log in self._logs.values():
             log.flush()
+        self._take_score(view)
         self._feed_sinks(progress, {**view.metrics, **timings})
+
+    def _take_score(self, view: View) -> None:
+        """Remember the metric checkpoints are ranked by; a new best one is worth a checkpoint."""
+        score = view.metrics.get(self._store.config.best_metric)
+        if score is None:
+            return
+        self._scored = (view.progress.iteration, score)
+        if self._store.config.keep_best and self._store.would_be_best(score):
+            self.request()
 
     def request(self) -> None:
         """Ask for a checkpoint after the present iteration; safe in a signal handler."""
@@ -133,10 +144,8 @@ class Recorder:
             or 0 < config.every_seconds <= seconds
         )
 
-    def checkpoint(
-        self, progress: Progress, settings: Settings, *, score: float | None = None
-    ) -> Path:
-        """Save everything; `score` is the latest value of the metric checkpoints are ranked by."""
+    def checkpoint(self, progress: Progress, settings: Settings) -> Path:
+        """Save everything; the score counts only for the iteration it was measured in."""
         for log in self._logs.values():
             log.sync()
         # Cleared before the state is taken, so that a request during the save is not lost.
@@ -146,7 +155,11 @@ class Recorder:
             settings=settings,
             states={name: part.state_dict() for name, part in self._parts.items()},
             logs={log.path.name: log.mark() for log in self._logs.values()},
-            score=score,
+            score=(
+                self._scored[1]
+                if self._scored is not None and self._scored[0] == progress.iteration
+                else None
+            ),
         )
         path = self._store.save(snapshot)
         self._saved_iteration, self._saved_at = progress.iteration, self._clocks.monotonic()

@@ -43,15 +43,9 @@ def remove_surplus(
     and not touched. A checkpoint is verified before it is removed, as a damaged one may still
     hold what somebody wants to save.
     """
-    sound: list[tuple[Path, Manifest]] = []
-    for path in list_checkpoints(folder):
-        if path in damaged:
-            continue
-        try:
-            sound.append((path, read_manifest(path)))
-        except (DamagedError, ForeignError):
-            continue
-    kept = {saved} | {path for path, _ in sound[: config.keep_last]} | _best(sound, config)
+    sound = [(path, manifest) for path, manifest in _readable(folder) if path not in damaged]
+    best = {path for _, path in _ranked(sound, config)[: config.keep_best]}
+    kept = {saved} | {path for path, _ in sound[: config.keep_last]} | best
     removed = []
     for path, _ in sound:
         if path in kept:
@@ -68,8 +62,25 @@ def remove_surplus(
     return removed
 
 
-def _best(sound: list[tuple[Path, Manifest]], config: CheckpointConfig) -> set[Path]:
-    """Return the checkpoints with the best scores; of equal ones the newest."""
+def rank_checkpoints(folder: Path, config: CheckpointConfig) -> list[tuple[float, Path]]:
+    """Return the scored checkpoints, the best first; of equal ones the newest."""
+    return _ranked(_readable(folder), config)
+
+
+def _readable(folder: Path) -> list[tuple[Path, Manifest]]:
+    """Return the checkpoints whose manifests are sound, newest first."""
+    found: list[tuple[Path, Manifest]] = []
+    for path in list_checkpoints(folder):
+        try:
+            found.append((path, read_manifest(path)))
+        except (DamagedError, ForeignError):
+            continue
+    return found
+
+
+def _ranked(
+    sound: list[tuple[Path, Manifest]], config: CheckpointConfig
+) -> list[tuple[float, Path]]:
     scored = [
         (manifest.score.value, path)
         for path, manifest in sound
@@ -77,4 +88,4 @@ def _best(sound: list[tuple[Path, Manifest]], config: CheckpointConfig) -> set[P
     ]
     # Sorting is stable and the list is newest first, so ties keep that order.
     scored.sort(key=lambda pair: -pair[0] if config.higher_is_better else pair[0])
-    return {path for _, path in scored[: config.keep_best]}
+    return scored
