@@ -237,17 +237,30 @@ class VectorEnvContract:
         vector.load_state_dict(state)
         assert_same(play(vector, actions[20:]), first)
 
-    def test_a_state_can_be_restored_twice_over(self, make: Make) -> None:
+    def test_a_state_from_the_very_end_of_an_episode_can_be_taken_back(
+        self, vector: VectorEnv
+    ) -> None:
+        actions = wishes(vector)
+        played = 1
+        while not play(vector, actions[played - 1 : played])[0].episodes:
+            played += 1
+        state = through_checkpoint(vector.state_dict())
+        first = play(vector, actions[played : played + 2])
+        vector.load_state_dict(state)
+        assert_same(play(vector, actions[played : played + 2]), first)
+
+    @pytest.mark.parametrize("between", [1, 21])
+    def test_a_state_can_be_restored_twice_over(self, make: Make, between: int) -> None:
         vector = make(3, SEEDS)
         vector.reset()
         actions = wishes(vector)
         play(vector, actions[:9])
         middle = make(3, SEEDS)
         middle.load_state_dict(through_checkpoint(vector.state_dict()))
-        play(middle, actions[9:30])
+        play(middle, actions[9 : 9 + between])
         last = make(3, SEEDS)
         last.load_state_dict(through_checkpoint(middle.state_dict()))
-        play(vector, actions[9:30])
+        play(vector, actions[9 : 9 + between])
         assert_same(play(last, actions[30:]), play(vector, actions[30:]))
 
     def test_a_state_from_before_the_first_reset_is_a_beginning(self, make: Make) -> None:

@@ -69,6 +69,7 @@ class GymnasiumEnv:
         self._decode = codec.decode
         self._step = self._env.step
         self._mask_source = self._find_masks(codec.spec) if masks == "detect" else masks
+        self._has_masks = self._mask_source != "none"
         bare: object = self._env.unwrapped
         self._snapshots = bare if opened.is_bare and isinstance(bare, _Snapshots) else None
         self._takes_settings = bare if isinstance(bare, _AppliesSettings) else None
@@ -77,7 +78,7 @@ class GymnasiumEnv:
             observation=self._layout.parts,
             action=codec.spec,
             tier=tier or (Tier.REPLAY if self._snapshots is None else Tier.SNAPSHOT),
-            has_masks=self._mask_source != "none",
+            has_masks=self._has_masks,
         )
         if self._spec.tier is Tier.SNAPSHOT and self._snapshots is None:
             raise ConfigError(
@@ -121,7 +122,7 @@ class GymnasiumEnv:
             self._layout.refuse_foreign_kinds(obs)
             self._kinds_checked = True
         self._write(obs)
-        if self._mask_source != "none":
+        if self._has_masks:
             self._write_mask(info)
         self._slots.active[0] = True
         self._elapsed = 0
@@ -133,7 +134,7 @@ class GymnasiumEnv:
         self._elapsed = elapsed = self._elapsed + 1
         self._write(obs)
         self._reward[0] = reward
-        if self._mask_source != "none":
+        if self._has_masks:
             self._write_mask(info)
         if elapsed >= self._limit:
             truncated = True
