@@ -63,3 +63,9 @@ def test_layers_start_orthogonal() -> None:
     weight = Mlp(8, (8,)).layers[0].weight
     assert isinstance(weight, Tensor)
     torch.testing.assert_close(weight @ weight.t(), 2.0 * torch.eye(8), atol=1e-5, rtol=0.0)
+
+
+def test_a_second_derivative_is_refused_rather_than_wrong() -> None:
+    x = torch.randn(3, 4, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="no second derivatives"):
+        torch.autograd.grad(Mlp(4, (8,))(x).sum(), x, create_graph=True)

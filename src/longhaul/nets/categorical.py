@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from longhaul.nets.dense import refuse_second_derivative
+
 FORBIDDEN = -1e9
 """The logit of a forbidden choice: its probability is exactly zero and nothing is infinite."""
 
@@ -60,9 +62,9 @@ class _Judge(torch.autograd.Function):
         return log_probs.gather(1, index).squeeze(1), entropy
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, of_log_prob: Tensor, of_entropy: Tensor) -> tuple[Tensor, None]:
         """Return the gradient of the logits."""
+        refuse_second_derivative()
         log_probs, probs, entropy, index = ctx.saved_tensors
         # d entropy / d logit = -p (log p + entropy);  d log p_a / d logit = [a] - p
         of_log_prob = of_log_prob.unsqueeze(1)

@@ -15,9 +15,10 @@ from torch import Tensor, nn
 
 from longhaul.core.rollout import Memory
 from longhaul.nets.core import SequenceCore
+from longhaul.nets.dense import refuse_second_derivative
 
-sigmoid_backward = torch.ops.aten.sigmoid_backward
-tanh_backward = torch.ops.aten.tanh_backward
+sigmoid_backward = torch.ops.aten.sigmoid_backward.default
+tanh_backward = torch.ops.aten.tanh_backward.default
 Keep = Sequence[Tensor | None]
 """Per step, zero [B, 1] for the rows that begin an episode and one for the others; None if none
 begins one."""
@@ -157,9 +158,9 @@ class _GruLoop(torch.autograd.Function):
         return outputs
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of everything but `keep`."""
+        refuse_second_derivative()
         gates, earlier, weight = ctx.saved_tensors
         steps, rows, size = earlier.shape
         for_input = torch.empty_like(gates[:, :, : 3 * size], memory_format=torch.contiguous_format)
@@ -210,9 +211,9 @@ class _LstmLoop(torch.autograd.Function):
         return outputs, cell
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor, grad_cell: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of everything but `keep`."""
+        refuse_second_derivative()
         gates, earlier, bent, weight = ctx.saved_tensors
         steps, rows, size = bent.shape
         for_gates = torch.empty_like(gates)
