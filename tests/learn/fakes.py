@@ -124,6 +124,9 @@ class FakeWorld:
         self.started = torch.ones(self.rows, dtype=torch.bool)
 
 
+Cut = tuple[int, int, Tensor, Memory]
+
+
 def collect(
     world: FakeWorld,
     policy: Policy,
@@ -136,7 +139,8 @@ def collect(
     """Act for some steps by the rules of `Rollout`."""
     memory = policy.initial(world.rows) if world.memory is None else world.memory
     fields: dict[str, list[Tensor]] = {}
-    memories, cuts = [], []
+    memories: list[Memory] = []
+    cuts: list[Cut] = []
     with torch.no_grad():
         for t in range(steps):
             memory = clear_started(memory, world.started)
@@ -145,30 +149,15 @@ def collect(
             obs = world.observe(world.state)
             act = policy.act({"x": obs}, memory, settings, generator=draws)
             memory = act.memory
-            reward, terminated, after = world.react(world.state, act.action, world.age)
-            world.age = world.age + 1
-            truncated = ~terminated & (world.age >= world.time_limit if world.time_limit else False)
-            cuts += [
-                (t, row, world.observe(after)[row], {k: m[row] for k, m in memory.items()})
-                for row in truncated.nonzero().flatten().tolist()
-            ]
-            step = {
-                "obs": obs, "action": act.action, "log_prob": act.log_prob, "value": act.value,
-                "reward": reward, "terminated": terminated, "truncated": truncated,
-                "started": world.started,
-            }  # fmt: skip
-            for name, tensor in step.items():
+            for name, tensor in _advance(world, obs, act, cuts, t).items():
                 fields.setdefault(name, []).append(tensor)
-            ended = terminated | truncated
-            world.started = ended
-            world.state = torch.where(ended, torch.zeros_like(after), after)
-            world.age = torch.where(ended, torch.zeros_like(world.age), world.age)
         world.memory = memory
         last_obs = {"x": world.observe(world.state)}
         last_value = policy.value(last_obs, memory, settings)
         truncations = _truncations(cuts, policy, settings, last_obs["x"])
     stacked = {name: torch.stack(tensors) for name, tensors in fields.items()}
     everywhere = torch.ones(steps, world.rows, dtype=torch.bool)
+    at_end = torch.full((world.rows,), steps - 1)
     return Rollout(
         obs={"x": stacked.pop("obs")},
         **stacked,
@@ -178,13 +167,7 @@ def collect(
         memory={k: torch.stack([m[k] for m in memories]) for k in memory},
         chunk=chunk,
         truncations=truncations,
-        last=Bootstrap(
-            torch.full((world.rows,), steps - 1),
-            torch.arange(world.rows),
-            last_obs,
-            memory,
-            last_value,
-        ),
+        last=Bootstrap(at_end, torch.arange(world.rows), last_obs, memory, last_value),
         episodes=(),
         terms={},
         noise_seed=0,
@@ -192,9 +175,30 @@ def collect(
     )
 
 
-def _truncations(
-    cuts: list[tuple[int, int, Tensor, Memory]], policy: Policy, settings: Settings, like: Tensor
-) -> Bootstrap:
+def _advance(
+    world: FakeWorld, obs: Tensor, act: Act, cuts: list[Cut], step: int
+) -> dict[str, Tensor]:
+    """Move the world one step on and return what a rollout keeps of it."""
+    reward, terminated, after = world.react(world.state, act.action, world.age)
+    world.age = world.age + 1
+    truncated = ~terminated & (world.age >= world.time_limit if world.time_limit else False)
+    cuts += [
+        (step, row, world.observe(after)[row], {k: m[row] for k, m in act.memory.items()})
+        for row in truncated.nonzero().flatten().tolist()
+    ]
+    kept = {
+        "obs": obs, "action": act.action, "log_prob": act.log_prob, "value": act.value,
+        "reward": reward, "terminated": terminated, "truncated": truncated,
+        "started": world.started,
+    }  # fmt: skip
+    ended = terminated | truncated
+    world.started = ended
+    world.state = torch.where(ended, torch.zeros_like(after), after)
+    world.age = torch.where(ended, torch.zeros_like(world.age), world.age)
+    return kept
+
+
+def _truncations(cuts: list[Cut], policy: Policy, settings: Settings, like: Tensor) -> Bootstrap:
     step = torch.tensor([cut[0] for cut in cuts], dtype=torch.int64)
     row = torch.tensor([cut[1] for cut in cuts], dtype=torch.int64)
     if not cuts:

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from longhaul.core.errors import ConfigError
+from longhaul.core.policy import SILENT
 from longhaul.core.rollout import Sequences
 from longhaul.core.spaces import Discrete, EnvSpec, Part
 from longhaul.nets.actor_critic import ActorCritic, build_policy
 from longhaul.nets.config import CoreKind, PolicyConfig, TrunkKind
-from longhaul.nets.noisy import SILENT
 from tests.nets.rolling import ACTIONS, MIXED, SETTINGS, VECTOR, random_obs, roll
 
 CORES: tuple[CoreKind, ...] = ("none", "gru", "lstm", "transformer")

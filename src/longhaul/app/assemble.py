@@ -29,6 +29,7 @@ from longhaul.engine.summary import Summary
 from longhaul.engine.watch import Watch
 from longhaul.envs.build import make_vector_env
 from longhaul.envs.checks import check_seeds
+from longhaul.envs.starts import STARTS
 from longhaul.learn.config import LearnConfig
 from longhaul.learn.ppo import PPOLearner
 from longhaul.learn.settings import learn_settings
@@ -60,7 +61,7 @@ def build_task(config: RunConfig) -> Task:
 
 def build_settings(config: RunConfig, task: Task) -> Settings:
     """Return all settings of a run with their first values."""
-    return Settings([*learn_settings(config.learn), *task.settings])
+    return Settings([*learn_settings(config.learn), STARTS, *task.settings])
 
 
 def build_schedule(config: RunConfig, task: Task, settings: Settings) -> Schedule:

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from longhaul.app.config import RunConfig
+from longhaul.app.registry import find_kind
 from longhaul.app.session import Asked, carry_out
 from longhaul.app.text import columns
 from longhaul.app.train import begin_run
@@ -50,6 +51,7 @@ class Benchmark:
     """Speeds measured in turn on one machine."""
 
     task: str
+    conditions: str
     ours: Measured
     peer: Measured | None
 
@@ -68,7 +70,7 @@ class Benchmark:
             (m.name, f"{m.median:,.0f}", " ".join(f"{s:,.0f}" for s in m.steps_per_second))
             for m in measured
         ]
-        lines = [columns(rows, header=(self.task, "steps/s", "each repeat"))]
+        lines = [self.conditions, columns(rows, header=(self.task, "steps/s", "each repeat"))]
         if self.ratios:
             each = " ".join(f"{ratio:.2f}" for ratio in self.ratios)
             lines.append(f"ratio {statistics.median(self.ratios):.2f} (each repeat: {each})")
@@ -81,6 +83,7 @@ class Benchmark:
         return json.dumps(
             {
                 "task": self.task,
+                "conditions": self.conditions,
                 "steps_per_second": {
                     m.name: m.steps_per_second for m in (self.ours, self.peer) if m is not None
                 },
@@ -113,6 +116,11 @@ class Stopwatch:
         return (after - before) / (ended - began)
 
 
+def bench_preset(task: str) -> str:
+    """Return the preset to measure with when none is named: `bench`, where the task has one."""
+    return "bench" if "bench" in find_kind(task).preset_names() else ""
+
+
 def bench_training(config: RunConfig, request: BenchRequest) -> Benchmark:
     """Measure us and the peer in turn, with the same network, batch and epochs."""
     if request.peer not in PEERS:
@@ -135,8 +143,19 @@ def bench_training(config: RunConfig, request: BenchRequest) -> Benchmark:
             theirs.append(peer(config))
     return Benchmark(
         config.task,
+        conditions(config),
         Measured("longhaul", tuple(ours), shares),
         Measured(request.peer, tuple(theirs)) if theirs else None,
+    )
+
+
+def conditions(config: RunConfig) -> str:
+    """Return in one line what was measured."""
+    learn = config.learn
+    return (
+        f"{config.num_envs} envs, {config.collect.steps} steps, {learn.epochs} epochs, "
+        f"minibatch {learn.minibatch}, {config.threads} thread(s), "
+        f"overlap {'on' if config.collect.overlap else 'off'}, the same network on both sides"
     )
 
 

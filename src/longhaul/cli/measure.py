@@ -28,10 +28,12 @@ def bench_train(
     as_json: options.AsJson = False,
 ) -> None:
     """Measure training in agent steps a second, and where the time goes."""
-    from longhaul.app.bench import BenchRequest, bench_training
+    from longhaul.app.bench import BenchRequest, bench_preset, bench_training
     from longhaul.app.configure import ConfigSources, resolve
 
-    sources = ConfigSources(task=task, preset=preset, overrides=overrides or ())
+    sources = ConfigSources(
+        task=task, preset=preset or bench_preset(task), overrides=overrides or ()
+    )
     request = BenchRequest(peer=peer, total_timesteps=total_timesteps, repeats=repeats)
     result = bench_training(resolve(sources), request)
     typer.echo(result.as_json() if as_json else result.as_text())

@@ -10,6 +10,7 @@ from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
 from longhaul.core.rollout import Rollout
 from longhaul.core.state import State
+from longhaul.envs.starts import STARTS_USED
 
 WINDOW = 100  # episodes; what Stable-Baselines3 averages over, so that curves compare
 
@@ -30,6 +31,8 @@ class Summary:
             metrics["rollout/ep_rew_mean"] = sum(r for r, _ in self._recent) / count
             metrics["rollout/ep_len_mean"] = sum(length for _, length in self._recent) / count
         metrics["rollout/episodes"] = float(len(rollout.episodes))
+        if used := sum(e.metrics.get(STARTS_USED, 0.0) for e in rollout.episodes):
+            metrics[STARTS_USED] = used
         return {**metrics, **reward_terms(rollout), **self._task_figures(rollout.episodes)}
 
     def state_dict(self) -> State:

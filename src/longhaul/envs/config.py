@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 Runtime = Literal["auto", "serial", "batched"]
 TierChoice = Literal["auto", "A", "B", "C", "D"]
@@ -13,8 +13,6 @@ TierChoice = Literal["auto", "A", "B", "C", "D"]
 class EnvConfig:
     """Settings of the `[env]` table."""
 
-    count: int = 16
-    """Number of environments stepped in lock step."""
     runtime: Runtime = "auto"
     """How they run: `auto` takes what the environment offers, `serial` one after another in the
     trainer's process, `batched` as arrays stepped by native code."""
@@ -27,5 +25,3 @@ class EnvConfig:
     check_seeds: bool = True
     """Before training, compare two resets and two short episodes with one seed; an environment
     that differs is reported and run as tier D."""
-    kwargs: dict[str, Any] = field(default_factory=dict)
-    """Arguments handed to the environment's constructor."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from longhaul.core.errors import ConfigError
-from longhaul.core.policy import Act, Judgement, Policy
+from longhaul.core.policy import SILENT, Act, Judgement, Policy
 from longhaul.core.rollout import Memory, Sequences, TensorTree
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Continuous, EnvSpec
@@ -18,7 +18,7 @@ from longhaul.nets.core import NoCore, SequenceCore
 from longhaul.nets.encoder import Encoder, Vector, image_parts, module_name
 from longhaul.nets.heads import Head, ValueHead, action_head
 from longhaul.nets.mlp import Mlp
-from longhaul.nets.noisy import SILENT, DirectLayer, NoisyLinear, draw_noise
+from longhaul.nets.noisy import DirectLayer, NoisyLinear, draw_noise
 from longhaul.nets.recurrent import Gru, Lstm
 from longhaul.nets.transformer import Transformer
 
@@ -83,7 +83,7 @@ class ActorCritic(Policy):
         )
 
     def set_noise(self, seed: int) -> None:
-        """Draw the noise of noisy layers from a seed; `noisy.SILENT` (-1) acts without noise."""
+        """Draw the noise of noisy layers from a seed; `SILENT` acts without noise."""
         if self._noisy and seed != self._noise_seed:
             draw_noise(self, seed)
             self._noise_seed = seed

@@ -9,10 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from longhaul.core.policy import SILENT
 from longhaul.nets.dense import Affine, orthogonal_linear
-
-SILENT = -1
-"""The seed of no noise at all."""
 
 
 class NoisyLinear(nn.Module):

@@ -9,11 +9,12 @@ from typing import Any
 
 import gymnasium as gym
 
-from longhaul.core.env import Episode, SingleEnvs
+from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
+from longhaul.core.spaces import Tier
 from longhaul.core.task import Evaluation, Panel, Task
-from longhaul.envs.gymnasium_env import GymnasiumFactory, describe
+from longhaul.envs.gymnasium_env import GymnasiumFactory, gymnasium_envs
 from longhaul.nets.actor_critic import build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest
 
@@ -36,11 +37,12 @@ def build(request: TaskRequest) -> Task:
     kwargs = dict(options.kwargs)
     if options.max_episode_steps:
         kwargs["max_episode_steps"] = options.max_episode_steps
-    factory = GymnasiumFactory(request.argument, kwargs)
-    spec = describe(factory)
+    tier = None if request.env.tier == "auto" else Tier(request.env.tier)
+    envs = gymnasium_envs(GymnasiumFactory(request.argument, kwargs, tier=tier))
+    spec = envs.spec
     return Task(
         name=f"gym:{request.argument}",
-        envs=SingleEnvs(spec, factory),
+        envs=envs,
         make_policy=lambda: build_policy(spec, request.policy),
         summarise=no_figures,
         evaluation=Evaluation(solved=gym.spec(request.argument).reward_threshold),
