@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install $(PIP_FLAGS) -c constraints.txt
 # What each kind of work installs beside the core.
 train_EXTRAS := box2d
 dev_EXTRAS := box2d,dev,peers
-docs_EXTRAS := docs
+docs_EXTRAS := box2d,docs
 
 # A virtual environment holds absolute paths: one that was moved is made again.
 ifneq "$(shell cat .venv/made-in 2>/dev/null)" "$(CURDIR)"
@@ -46,7 +46,8 @@ check: lint ## lint, then all tests with the coverage floor: one meaning of gree
 bench: .venv/ready-dev ## steps per second on TASK, beside Stable-Baselines3
 	@$(BIN)/longhaul bench train "$(TASK)" --peer sb3 $(ARGS)
 
-docs: .venv/ready-docs ## build the documentation into site/, failing on a broken link
+docs: .venv/ready-docs ## write docs/reference/, then build site/, failing on a broken link
+	@$(BIN)/python -m longhaul.cli.reference docs/reference
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## remove .venv, caches and built pages; runs/ is kept

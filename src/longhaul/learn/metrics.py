@@ -24,6 +24,8 @@ METRICS = (
     Metric("train/n_updates", "optimizer steps taken since the run began"),
     Metric("train/vtrace_rho_mean", "mean clipped importance weight"),
     Metric("train/vtrace_rho_clip_fraction", "share of importance weights above their bound"),
+    Metric("train/aux_<loss>", "one of the policy's own losses, weighted by setting loss.<loss>"),
+    Metric("policy/<measure>", "a measurement the policy itself makes"),
     Metric("fault/skipped_updates", "optimizer steps of this rollout that were not finite"),
     Metric("fault/rollbacks", "1 if the weights went back to those before this rollout"),
 )

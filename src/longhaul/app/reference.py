@@ -1,0 +1,235 @@
+"""The reference pages, written by the code they describe."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from longhaul.app.assemble import build_settings, build_task
+from longhaul.app.config import FREE_TO_CHANGE, RunConfig
+from longhaul.app.configure import from_values
+from longhaul.app.metrics import GENERAL
+from longhaul.app.registry import find_kind, task_names
+from longhaul.app.wording import code, default_words, sentence, table, type_words
+from longhaul.core.config import field_docs, field_types
+from longhaul.core.errors import EXIT_CODES
+from longhaul.core.metrics import Metric
+from longhaul.core.settings import Setting
+from longhaul.core.task import Task
+from longhaul.engine.metrics import TIMINGS
+from longhaul.schedule.config import KINDS
+from longhaul.tasks.kind import TaskKind
+
+GENERATED = "<!-- Written by `make docs` from the code; changes made here are lost. -->"
+
+
+def reference_pages() -> dict[str, str]:
+    """Return the pages by file name, all but that of the commands."""
+    return {
+        "config.md": config_page(),
+        "settings.md": settings_page(),
+        "metrics.md": metrics_page(),
+        "schedule.md": schedule_page(),
+        "exit-codes.md": exit_codes_page(),
+    }
+
+
+def page(title: str, *blocks: str) -> str:
+    """Return a page of blocks with empty lines between them."""
+    return "\n\n".join([GENERATED, f"# {title}", *blocks]) + "\n"
+
+
+def own_kinds() -> tuple[TaskKind, ...]:
+    """Return the task kinds that come with longhaul; others have their own documentation."""
+    kinds = [find_kind(name) for name in task_names()]
+    return tuple(kind for kind in kinds if kind.options.__module__.startswith("longhaul."))
+
+
+def example_tasks() -> dict[str, Task]:
+    """Return one task for every example of every kind, by its name."""
+    examples = [example for kind in own_kinds() for example in kind.examples]
+    return {example: build_task(from_values({"task": example})) for example in examples}
+
+
+def config_page() -> str:
+    """Return the page of all config keys."""
+    free = ", ".join(f"`{key}`" for key in FREE_TO_CHANGE)
+    blocks = [
+        "A config holds the values that are fixed for a run. `longhaul config TASK` shows the one "
+        "a task would train with; how presets, files and `--set` add up is told in "
+        "[Configuration](../guide/config.md). What may change while a run is going on is a "
+        "[setting](settings.md).",
+        f"A run that goes on must have the config it was started with. Free to change are {free}.",
+        "## Top level",
+        *_tables(RunConfig, ""),
+        "## [[schedule]]",
+        "One table per controller; their kinds and fields are on [a page of their own]"
+        "(schedule.md).",
+    ]
+    for kind in own_kinds():
+        blocks += [f"## [options] of `{kind.name}`", sentence(kind.summary)]
+        blocks.append(field_table(kind.options, "options."))
+        presets = ", ".join(f"`{name}`" for name in kind.preset_names())
+        blocks.append(f"Presets: {presets or 'none'}.")
+    return page("Config", *blocks)
+
+
+def _tables(kind: type, prefix: str) -> Iterator[str]:
+    """Yield the table of a config class, then those of the config classes in it."""
+    inner = {
+        name: hint for name, hint in field_types(kind).items() if dataclasses.is_dataclass(hint)
+    }
+    yield field_table(kind, prefix, leave_out=inner)
+    docs = field_docs(kind)
+    for name, hint in inner.items():
+        yield f"## [{prefix}{name}]"
+        yield sentence(docs[name])
+        yield from _tables(typing.cast(type, hint), f"{prefix}{name}.")
+
+
+def field_table(kind: type, prefix: str = "", *, leave_out: Iterable[str] = ()) -> str:
+    """Return the fields of a dataclass with type, default and meaning."""
+    hints, docs, absent = field_types(kind), field_docs(kind), set(leave_out)
+    rows = [
+        (
+            f"`{prefix}{field.name}`",
+            type_words(hints[field.name]),
+            default_words(field, hints[field.name]),
+            sentence(docs[field.name]),
+        )
+        for field in dataclasses.fields(kind)
+        if field.name not in absent
+    ]
+    return table(("key", "type", "default", "meaning"), rows)
+
+
+def settings_page() -> str:
+    """Return the page of all settings."""
+    declared: dict[str, dict[str, Setting[Any]]] = {}
+    for example, task in example_tasks().items():
+        settings = build_settings(from_values({"task": example}), task)
+        declared[example] = {name: settings.declaration(name) for name in settings}
+    first, *others = declared.values()
+    shared = [name for name in first if all(name in other for other in others)]
+    blocks = [
+        "A setting is a value that may change during a run, between two iterations, by at most one "
+        "controller of the [schedule](schedule.md). Its first value is its default. A setting that "
+        "is a [config](config.md) key as well begins with the value configured there.",
+        "## Every task",
+        _setting_table(first[name] for name in shared),
+        "A task's policy may bring losses of its own; the weight of each is the setting "
+        "`loss.<loss>` if the task declares it, and 1 if not.",
+    ]
+    for example, own in declared.items():
+        if extra := [setting for name, setting in own.items() if name not in shared]:
+            blocks += [f"## `{example}`", _setting_table(extra)]
+    return page("Settings", *blocks)
+
+
+def _setting_table(settings: Iterable[Setting[Any]]) -> str:
+    rows = [
+        (
+            f"`{setting.name}`",
+            type_words(type(setting.default)) if setting.default != () else "list of values",
+            code(setting.default),
+            _range(setting),
+            sentence(setting.meaning),
+        )
+        for setting in settings
+    ]
+    return table(("setting", "type", "default", "range", "meaning"), rows)
+
+
+def _range(setting: Setting[Any]) -> str:
+    match setting.low, setting.high:
+        case None, None:
+            return ""
+        case low, None:
+            return f"{low:g} or more"
+        case None, high:
+            return f"{high:g} or less"
+        case low, high:
+            return f"{low:g} to {high:g}"
+
+
+def metrics_page() -> str:
+    """Return the page of all metrics, by group."""
+    blocks = [
+        "Every line of a run's `metrics.jsonl` holds the counters `iteration`, `env_steps` and "
+        "`episodes` and the metrics of one iteration. A metric that cannot be computed is absent: "
+        "there is no NaN and no made-up zero. Names in `<angle brackets>` stand for the name of a "
+        "reward term, a controller, and so on. Names known from Stable-Baselines3 mean the same "
+        "here.",
+    ]
+    for group in dict.fromkeys(metric.group for metric in GENERAL):
+        blocks.append(f"## {group}/")
+        blocks.append(_metric_table(metric for metric in GENERAL if metric.group == group))
+    for example, task in example_tasks().items():
+        if task.metrics:
+            blocks += [f"## Of `{example}` alone", _metric_table(task.metrics)]
+    blocks += [
+        "## In timings.jsonl",
+        "What depends on a clock is kept apart, so that the metrics of an interrupted run equal "
+        "those of one that was left alone; see [the decision]"
+        "(../decisions/0001-logs-without-clocks.md). No controller can read these.",
+        _metric_table(TIMINGS),
+    ]
+    return page("Metrics", *blocks)
+
+
+def _metric_table(metrics: Iterable[Metric]) -> str:
+    rows = [(f"`{metric.name}`", metric.unit, _meaning(metric)) for metric in metrics]
+    return table(("metric", "unit", "meaning"), rows)
+
+
+def _meaning(metric: Metric) -> str:
+    # Outside code an angle bracket would begin an HTML tag.
+    return sentence(metric.meaning).replace("<", "&lt;")
+
+
+def schedule_page() -> str:
+    """Return the page of all controllers and the tables inside them."""
+    blocks = [
+        "A schedule is a list of controllers. Each is one `[[schedule]]` table with a `kind`, a "
+        "`name` and the fields of its kind, and decides in the order of the list, after every "
+        "iteration, from the [metrics](metrics.md) of that iteration. A metric that is absent "
+        "changes nothing. How to write one and try it on a recorded run is told in "
+        "[Configuration](../guide/config.md).",
+    ]
+    for name, kind in KINDS.items():
+        blocks += [f"## {name}", _told(kind), field_table(kind)]
+    for part in dict.fromkeys(part for kind in KINDS.values() for part in _parts(kind)):
+        blocks += [f"## {part.__name__}", _told(part), field_table(part)]
+    return page("Schedule", *blocks)
+
+
+def _told(kind: type) -> str:
+    return inspect.getdoc(kind) or ""
+
+
+def _parts(kind: type) -> Iterator[type]:
+    """Yield the dataclasses a controller's fields hold, innermost included."""
+    for hint in field_types(kind).values():
+        for part in (hint, *typing.get_args(hint)):
+            if dataclasses.is_dataclass(part) and _is_table(part):
+                yield typing.cast(type, part)
+                yield from _parts(typing.cast(type, part))
+
+
+def _is_table(part: Any) -> bool:
+    return bool(part.__module__.startswith("longhaul.schedule."))
+
+
+def exit_codes_page() -> str:
+    """Return the page of exit codes."""
+    return page(
+        "Exit codes",
+        table(("code", "meaning"), [(str(number), text) for number, text in EXIT_CODES.items()]),
+        "An error is one line on the error stream that names what is wrong and what would be "
+        "right. After 130 and 143 the same command continues the run. 1 is left for what should "
+        "not happen: an error inside longhaul, shown with its traceback, and `longhaul "
+        "verify-resume` when the two runs differ.",
+    )
