@@ -40,12 +40,14 @@ def build(request: TaskRequest) -> Task:
     tier = None if request.env.tier == "auto" else Tier(request.env.tier)
     envs = gymnasium_envs(GymnasiumFactory(request.argument, kwargs, tier=tier))
     spec = envs.spec
+    # The module in front of an id was imported with the first env, and `gym.spec` takes none.
+    registered = gym.spec(request.argument.rpartition(":")[2])
     return Task(
         name=f"gym:{request.argument}",
         envs=envs,
         make_policy=lambda: build_policy(spec, request.policy),
         summarise=no_figures,
-        evaluation=Evaluation(solved=gym.spec(request.argument).reward_threshold),
+        evaluation=Evaluation(solved=registered.reward_threshold),
         panels=(Panel("Return", ("rollout/ep_rew_mean", "eval/mean_reward")),),
     )
 
