@@ -4,19 +4,72 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from longhaul.core.env import Episode, VectorEnv
 from longhaul.core.metrics import Metrics
 from longhaul.core.policy import SILENT, Policy
 from longhaul.core.progress import Progress
-from longhaul.core.rollout import clear_started
+from longhaul.core.rollout import Memory, TensorTree, clear_started
 from longhaul.core.seeds import EpisodeSeeds, ListedSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.engine.config import EvaluateConfig
+from longhaul.envs.starts import STARTS
 
 MakeEnv = Callable[[EpisodeSeeds, int], VectorEnv]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the policy of some rows is given to act on."""
+
+    obs: TensorTree
+    memory: Memory
+    mask: Tensor | None
+
+    def rows(self, rows: slice) -> Sight:
+        """Return the sight of these rows alone."""
+        return Sight(
+            {name: part[rows] for name, part in self.obs.items()},
+            {name: part[rows] for name, part in self.memory.items()},
+            None if self.mask is None else self.mask[rows],
+        )
+
+
+class CaseDraws:
+    """Draws the actions of each case from a generator of its own.
+
+    Envs act one by one: numbers drawn for all of them at once would depend on how many there are.
+    """
+
+    def __init__(
+        self, seeds: Seeds, cases: ListedSeeds, *, rows: int, device: torch.device
+    ) -> None:
+        self._seeds = seeds
+        self._cases = cases
+        self._rows = rows  # of one env
+        self._generators = [torch.Generator(device) for _ in range(cases.envs)]
+        for env in range(cases.envs):
+            self.begin(env, 0)
+
+    def begin(self, env: int, episode: int) -> None:
+        """Start the draws of the case `env` plays as its `episode`-th."""
+        case = self._cases.case(env, episode)
+        self._generators[env].manual_seed(self._seeds.integer("actions", case))
+
+    def act(self, policy: Policy, sight: Sight, settings: Settings) -> tuple[Tensor, Memory]:
+        """Return drawn actions and the next memory of all rows."""
+        acts = []
+        for env, generator in enumerate(self._generators):
+            own = sight.rows(slice(env * self._rows, (env + 1) * self._rows))
+            acts.append(
+                policy.act(own.obs, own.memory, settings, mask=own.mask, generator=generator)
+            )
+        memory = {name: torch.cat([act.memory[name] for act in acts]) for name in sight.memory}
+        return torch.cat([act.action for act in acts]), memory
 
 
 def play(
@@ -25,12 +78,13 @@ def play(
     settings: Settings,
     *,
     cases: ListedSeeds,
-    generator: torch.Generator | None,
+    draws: CaseDraws | None,
 ) -> tuple[Episode, ...]:
     """Return one episode per listed seed, in the order of the list.
 
     Each env plays the cases dealt to it; an env that has finished its share keeps stepping
-    unread, so that short episodes are never favoured over long ones.
+    unread, so that short episodes are never favoured over long ones. Without draws, the most
+    likely actions are taken.
     """
     wanted = len(cases.listed)
     done: dict[int, Episode] = {}
@@ -41,17 +95,29 @@ def play(
     device = next(policy.parameters()).device
     with torch.inference_mode():
         while len(done) < wanted:
-            slots = env.slots
-            memory = clear_started(memory, torch.from_numpy(slots.started).to(device))
-            obs = {name: torch.from_numpy(part).to(device) for name, part in slots.obs.items()}
-            mask = None if slots.mask is None else torch.from_numpy(slots.mask).to(device)
-            act = policy.act(obs, memory, settings, mask=mask, generator=generator)
-            memory = act.memory
-            for episode in env.step(act.action.cpu().numpy()).episodes:
+            sight = _look(env, memory, device)
+            if draws is None:
+                act = policy.act(sight.obs, sight.memory, settings, mask=sight.mask)
+                action, memory = act.action, act.memory
+            else:
+                action, memory = draws.act(policy, sight, settings)
+            for episode in env.step(action.cpu().numpy()).episodes:
                 case = cases.case(episode.env, episode.number)
                 if case < wanted:
                     done[case] = episode
+                if draws is not None:
+                    draws.begin(episode.env, episode.number + 1)
     return tuple(done[case] for case in range(wanted))
+
+
+def _look(env: VectorEnv, memory: Memory, device: torch.device) -> Sight:
+    """Return what all rows see, with the memory of those that begin an episode cleared."""
+    slots = env.slots
+    return Sight(
+        {name: torch.from_numpy(part).to(device) for name, part in slots.obs.items()},
+        clear_started(memory, torch.from_numpy(slots.started).to(device)),
+        None if slots.mask is None else torch.from_numpy(slots.mask).to(device),
+    )
 
 
 def figures(episodes: Sequence[Episode]) -> Metrics:
@@ -93,16 +159,19 @@ class EpisodeEvaluator:
 
     def episodes(self, settings: Settings, *, count: int) -> tuple[Episode, ...]:
         """Return `count` episodes of the present policy."""
+        if STARTS.name in settings:
+            # The cases are seeds; a start dealt to whoever resets first would replace one of them.
+            settings = settings.with_([STARTS.to(())])
         seeds = Seeds(self._config.seed)
         listed = tuple(seeds.integer("case", number) for number in range(count))
         num_envs = min(self._config.num_envs, count)
-        generator = None
-        if not self._config.greedy:
-            device = next(self._policy.parameters()).device
-            generator = torch.Generator(device).manual_seed(seeds.integer("actions"))
         cases = ListedSeeds(listed, num_envs)
         env = self._make_env(cases, num_envs)
+        draws = None
+        if not self._config.greedy:
+            device = next(self._policy.parameters()).device
+            draws = CaseDraws(seeds, cases, rows=env.spec.rows, device=device)
         try:
-            return play(env, self._policy, settings, cases=cases, generator=generator)
+            return play(env, self._policy, settings, cases=cases, draws=draws)
         finally:
             env.close()
