@@ -10,14 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from longhaul.app.assemble import build_task
+from longhaul.app.assemble import build_task, check_task
 from longhaul.app.config import RunConfig
+from longhaul.app.registry import find_kind
 from longhaul.app.session import Asked, carry_out
 from longhaul.app.text import columns
 from longhaul.app.train import begin_run
-from longhaul.core.errors import EnvError
+from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.seeds import Seeds
 from longhaul.core.spaces import Tier
+from longhaul.core.task import Task
 from longhaul.engine.stop import after_iterations
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import digest_file
@@ -25,6 +27,7 @@ from longhaul.runs.inspection import MANIFEST_FILE, list_checkpoints
 from longhaul.runs.jsonl import read_rows
 
 QUIET = Asked(quiet=True)
+FIRST_BACKWARD_IMPORTS = "torch.fx.experimental.symbolic_shapes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,14 @@ class Trial:
     kill: bool = False
     seed: int = 0
     """Where the moments of interruption come from."""
+
+    def __post_init__(self) -> None:
+        for flag, value, low in (
+            ("--iterations", self.iterations, 2),
+            ("--interruptions", self.interruptions, 1),
+        ):
+            if value < low:
+                raise ConfigError(f"{flag} must be at least {low} to prove anything, not {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +95,34 @@ class Verification:
 
 def verify(config: RunConfig, trial: Trial) -> Verification:
     """Train the same run twice, once interrupted, and compare everything that was written."""
-    task = build_task(config)
+    found: list[str] = []
+    task = check_task(config, build_task(config), found.append)
     tier = task.envs.spec.tier
     if tier in (Tier.EPISODE, Tier.NONE):
         raise EnvError(
             f"{config.task} is tier {tier.value}: its state cannot be restored in mid-episode, so "
             "a resumed run is statistically the same but not bit for bit"
+            + "".join(f" ({report})" for report in found)
         )
-    every = 1 if trial.kill else 0
-    checkpoint = replace(config.checkpoint, every_iterations=every, every_seconds=0.0)
-    config = replace(config, checkpoint=checkpoint)
+    config = _lengthened(config, task, trial)
     with TemporaryDirectory(prefix="longhaul-verify-") as folder:
         whole = begin_run(config, Path(folder) / "whole")
         cut = begin_run(config, Path(folder) / "cut")
         interrupt = _kill if trial.kill else _stop
         moments = interrupt(config, whole, cut, trial)
         return Verification(task.name, moments, compare(whole, cut), tier.value)
+
+
+def _lengthened(config: RunConfig, task: Task, trial: Trial) -> RunConfig:
+    """Return the configuration of a run that lasts for the trial and saves when the trial says."""
+    every = 1 if trial.kill else 0
+    steps = trial.iterations * config.collect.steps * config.num_envs * task.envs.spec.rows
+    return replace(
+        config,
+        # A run that is over before its interruptions would be equal whatever resuming did.
+        total_timesteps=max(config.total_timesteps, steps + 1),
+        checkpoint=replace(config.checkpoint, every_iterations=every, every_seconds=0.0),
+    )
 
 
 def _stop(
@@ -120,7 +143,10 @@ def _kill(
 ) -> tuple[str, ...]:
     """Kill the second run's process with SIGKILL at random moments, each time later in the run."""
     processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload([__name__])
+    # What a process imports before its first update takes longer than the update, so that most
+    # kills would hit an import and few the training.
+    task_module = find_kind(config.task).build.__module__
+    processes.set_forkserver_preload([__name__, task_module, FIRST_BACKWARD_IMPORTS])
 
     def start(run: RunDirectory) -> multiprocessing.process.BaseProcess:
         process = processes.Process(
@@ -129,7 +155,7 @@ def _kill(
         process.start()
         return process
 
-    start(whole).join()
+    _finish(start(whole))
     seconds = _duration(whole)
     generator = Seeds(trial.seed).generator("interruptions")
     moments = []
@@ -141,11 +167,15 @@ def _kill(
         process.kill()
         process.join()
         moments.append(f"killed {delay:.2f} s into session {number + 1}")
-    last = start(cut)
-    last.join()
-    if last.exitcode:
-        raise EnvError(f"the resumed run ended with exit code {last.exitcode}")
+    _finish(start(cut))
     return tuple(moments)
+
+
+def _finish(process: multiprocessing.process.BaseProcess) -> None:
+    """Wait for a process that is to train to the end."""
+    process.join()
+    if process.exitcode:
+        raise EnvError(f"the process that trains ended with exit code {process.exitcode}")
 
 
 def _train_to(path: Path, config: RunConfig, iterations: int) -> None:

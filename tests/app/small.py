@@ -1,0 +1,52 @@
+"""Runs that take a fraction of a second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from longhaul.app.config import RunConfig
+from longhaul.app.configure import ConfigSources, resolve
+from longhaul.app.session import Asked, carry_out
+from longhaul.app.train import begin_run
+from longhaul.engine.stop import after_iterations
+from longhaul.runs.directory import RunDirectory
+
+CARTPOLE = "gym:CartPole-v1"
+SMALL = (
+    "num_envs=2",
+    "collect.steps=16",
+    "learn.epochs=1",
+    "policy.hidden=[8]",
+    "total_timesteps=96",
+    "evaluate.final_episodes=0",
+    "env.check_seeds=false",
+)
+QUIET = Asked(quiet=True)
+
+
+def small_config(task: str = CARTPOLE, *overrides: str) -> RunConfig:
+    """Return a configuration of three iterations of 32 steps."""
+    return resolve(ConfigSources(task=task, overrides=(*SMALL, *overrides)))
+
+
+def flags(*overrides: str) -> list[str]:
+    """Return the small configuration, then `overrides`, as arguments of a command."""
+    return [word for override in (*SMALL, *overrides) for word in ("--set", override)]
+
+
+def finished_run(root: Path, *overrides: str, task: str = CARTPOLE) -> RunDirectory:
+    """Return a run that was trained to its end."""
+    config = small_config(task, *overrides)
+    run = begin_run(config, root)
+    assert carry_out(run, config, QUIET) == 0
+    return run
+
+
+def stopped_run(
+    root: Path, *overrides: str, iterations: int = 2, task: str = CARTPOLE
+) -> RunDirectory:
+    """Return a run that was stopped after a few iterations, a checkpoint after each of them."""
+    config = small_config(task, "checkpoint.every_iterations=1", *overrides)
+    run = begin_run(config, root)
+    carry_out(run, config, QUIET, also_until=after_iterations(iterations))
+    return run

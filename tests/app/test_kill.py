@@ -1,0 +1,32 @@
+"""Runs whose process is killed with SIGKILL, again and again."""
+
+from __future__ import annotations
+
+import pytest
+
+from longhaul.app.verify import Trial, verify
+from tests.app.small import CARTPOLE, small_config
+
+
+def test_twenty_kills_change_nothing() -> None:
+    result = verify(small_config(), Trial(iterations=24, interruptions=20, kill=True))
+    assert result.equal, result.as_text()
+    assert len(result.interruptions) == 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        pytest.param((), id="ppo"),
+        pytest.param(("collect.overlap=true",), id="ppo-overlap"),
+        pytest.param(
+            ("learn.algorithm=vtrace", "policy.core=gru", "policy.core_size=16"), id="vtrace-gru"
+        ),
+    ],
+)
+def test_two_hundred_kills_change_nothing(overrides: tuple[str, ...]) -> None:
+    config = small_config(CARTPOLE, *overrides)
+    result = verify(config, Trial(iterations=240, interruptions=200, kill=True, seed=1))
+    assert result.equal, result.as_text()
+    assert len(result.interruptions) == 200

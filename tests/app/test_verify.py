@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from longhaul.app.verify import Trial, compare, verify
+from longhaul.core.errors import ConfigError, EnvError
+from longhaul.runs.inspection import list_checkpoints
+from tests.app.small import CARTPOLE, finished_run, small_config
+
+TRIAL = Trial(iterations=6, interruptions=2)
+CORE = ("policy.core_size=16", "policy.memory_length=8", "policy.core_heads=2")
+EVERYTHING = (
+    *CORE,
+    "collect.steps=20",
+    "collect.chunk=10",
+    "policy.normalise_observations=true",
+    "policy.noisy=heads",
+    "learn.normalise_reward=true",
+)
+LOGS = {"metrics.jsonl", "episodes.jsonl", "events.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("task", "overrides"),
+    [
+        pytest.param(CARTPOLE, (), id="ppo"),
+        pytest.param(CARTPOLE, ("collect.overlap=true",), id="ppo-overlap"),
+        pytest.param(
+            CARTPOLE, ("learn.algorithm=vtrace", "policy.core=gru", *CORE), id="vtrace-gru"
+        ),
+        pytest.param(
+            CARTPOLE,
+            ("learn.algorithm=vtrace", "policy.core=gru", "collect.overlap=true", *CORE),
+            id="vtrace-gru-overlap",
+        ),
+        pytest.param(CARTPOLE, ("evaluate.every_iterations=2", "evaluate.episodes=2"), id="eval"),
+        pytest.param("probe:chase", (), id="batched-rows"),
+        pytest.param("probe:chase", ("collect.overlap=true",), id="batched-rows-overlap"),
+        pytest.param("probe:recall", ("policy.core=lstm", *EVERYTHING), id="lstm-everything"),
+        pytest.param(
+            "probe:recall", ("policy.core=transformer", *EVERYTHING), id="transformer-everything"
+        ),
+        pytest.param("gym:Toy/Walk-v0", (), id="short-episodes"),
+        pytest.param("gym:Pendulum-v1", (), id="continuous"),
+    ],
+)
+def test_an_interrupted_run_ends_with_the_same_bytes(task: str, overrides: tuple[str, ...]) -> None:
+    result = verify(small_config(task, *overrides), TRIAL)
+    assert result.equal, result.as_text()
+    assert len(result.interruptions) == 2
+
+
+def test_the_logs_and_every_part_of_the_checkpoint_are_compared() -> None:
+    result = verify(small_config(), Trial(iterations=3, interruptions=1))
+    files = {file.file: file.size for file in result.files}
+    parts = {name.partition("/")[2] for name in files} - {""}
+    assert files.keys() >= LOGS
+    assert parts == {"collector.safetensors", "learner.safetensors", "state.json"}
+    assert all(size > 0 for name, size in files.items() if name != "events.jsonl")
+
+
+def test_an_environment_that_forgets_its_generator_is_found_out() -> None:
+    result = verify(small_config("gym:Toy/Forgetful-v0", "collect.steps=12"), TRIAL)
+    assert not result.equal
+    different = {
+        file.file.partition("/")[2] or file.file for file in result.files if not file.equal
+    }
+    assert "learner.safetensors" in different
+    assert "DIFFERENT" in result.as_text()
+    assert "NOT the same run" in result.as_text()
+    assert json.loads(result.as_json())["equal"] is False
+
+
+def test_one_changed_byte_is_found(tmp_path: Path) -> None:
+    one, two = finished_run(tmp_path / "one"), finished_run(tmp_path / "two")
+    assert all(file.equal for file in compare(one, two))
+    weights = list_checkpoints(two.checkpoints)[0] / "learner.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    assert [file.file for file in compare(one, two) if not file.equal] == [
+        f"{weights.parent.name}/{weights.name}"
+    ]
+
+
+def test_a_file_that_only_one_run_has_counts_as_different(tmp_path: Path) -> None:
+    one, two = finished_run(tmp_path / "one"), finished_run(tmp_path / "two")
+    two.episodes.unlink()
+    assert [file.file for file in compare(one, two) if not file.equal] == ["episodes.jsonl"]
+
+
+def test_a_short_run_is_made_long_enough_for_its_interruptions() -> None:
+    # Three iterations fill total_timesteps; the interruptions come after that.
+    result = verify(small_config(CARTPOLE, "total_timesteps=96"), Trial(iterations=8))
+    last = next(file.file for file in result.files if "/" in file.file)
+    assert last.startswith(f"step-{8 * 32:012d}")
+
+
+def test_an_environment_without_exact_states_is_refused_with_its_tier() -> None:
+    with pytest.raises(EnvError, match="tier D"):
+        verify(small_config("gym:Toy/Unseeded-v0", "env.check_seeds=true"), TRIAL)
+
+
+def test_a_trial_without_an_interruption_proves_nothing_and_is_refused() -> None:
+    with pytest.raises(ConfigError, match="--iterations must be at least 2"):
+        Trial(iterations=1)
+    with pytest.raises(ConfigError, match="--interruptions must be at least 1"):
+        Trial(interruptions=0)
