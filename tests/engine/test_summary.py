@@ -1,0 +1,109 @@
+"""What is told of a rollout, and that a restart changes none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from longhaul.core.env import Episode
+from longhaul.core.metrics import Metrics
+from longhaul.core.progress import Progress
+from longhaul.core.rollout import Rollout
+from longhaul.core.seeds import Seeds
+from longhaul.engine.collector import RolloutCollector
+from longhaul.engine.summary import WINDOW, Summary, reward_terms
+from tests.engine.comparing import through_checkpoint
+from tests.engine.diary import SETTINGS, DiaryPolicy, diaries
+
+
+def nothing(episodes: Sequence[Episode]) -> Metrics:
+    return {}
+
+
+@pytest.fixture
+def rollout() -> Rollout:
+    return RolloutCollector(diaries(1), DiaryPolicy(), Seeds(1), steps=4, chunk=0).collect(SETTINGS)
+
+
+def ended(rollout: Rollout, returns: Sequence[float], begin: int = 0) -> Rollout:
+    """Return the rollout with episodes of these returns, each as long as its number."""
+    episodes = tuple(
+        Episode(0, n, n, n, value, "over") for n, value in enumerate(returns, start=begin)
+    )
+    return replace(rollout, episodes=episodes)
+
+
+def test_means_are_over_the_last_hundred_episodes(rollout: Rollout) -> None:
+    summary = Summary(nothing)
+    for begin in range(0, 250, 50):
+        returns = [float(n**2) for n in range(begin, begin + 50)]
+        metrics = summary.of(ended(rollout, returns, begin), Progress(1, 17))
+    assert WINDOW == 100
+    assert metrics["rollout/ep_rew_mean"] == pytest.approx(sum(n**2 for n in range(150, 250)) / 100)
+    assert metrics["rollout/ep_len_mean"] == pytest.approx(sum(range(150, 250)) / 100)
+    assert metrics["rollout/episodes"] == 50.0
+    assert metrics["time/total_timesteps"] == 17.0
+
+
+def test_before_the_first_episode_there_is_no_mean(rollout: Rollout) -> None:
+    metrics = Summary(nothing).of(ended(rollout, []), Progress())
+    assert "rollout/ep_rew_mean" not in metrics
+    assert "rollout/ep_len_mean" not in metrics
+    assert metrics["rollout/episodes"] == 0.0
+
+
+def test_a_rollout_without_ends_repeats_the_mean(rollout: Rollout) -> None:
+    summary = Summary(nothing)
+    summary.of(ended(rollout, [3.0, 5.0]), Progress())
+    assert summary.of(ended(rollout, []), Progress())["rollout/ep_rew_mean"] == 4.0
+
+
+@pytest.mark.parametrize("before", [0, 30, 230])
+def test_a_restart_changes_no_mean(rollout: Rollout, before: int) -> None:
+    whole, resumed = Summary(nothing), Summary(nothing)
+    returns = [0.1 * n**1.5 for n in range(before)]
+    whole.of(ended(rollout, returns), Progress())
+    resumed.load_state_dict(through_checkpoint(whole.state_dict()))
+    for begin in range(before, before + 160, 40):
+        more = ended(rollout, [0.3 * n**0.5 for n in range(begin, begin + 40)], begin)
+        assert resumed.of(more, Progress()) == whole.of(more, Progress())
+    assert resumed.state_dict() == whole.state_dict()
+
+
+def test_a_loaded_window_still_forgets(rollout: Rollout) -> None:
+    summary = Summary(nothing)
+    summary.of(ended(rollout, [1000.0] * 100), Progress())
+    summary.load_state_dict(through_checkpoint(summary.state_dict()))
+    metrics = summary.of(ended(rollout, [1.0] * 100), Progress())
+    assert metrics["rollout/ep_rew_mean"] == 1.0
+
+
+def test_the_tasks_own_figures_are_of_this_rollouts_episodes(rollout: Rollout) -> None:
+    summary = Summary(lambda episodes: {"env/count": float(len(episodes))})
+    summary.of(ended(rollout, [1.0, 2.0]), Progress())
+    assert summary.of(ended(rollout, [3.0]), Progress())["env/count"] == 1.0
+
+
+def test_each_reward_term_is_told_with_its_share(rollout: Rollout) -> None:
+    metrics = reward_terms(replace(rollout, terms={"bonus": 6.0, "cost": -2.0}))
+    assert metrics == {
+        "reward/bonus": 6.0,
+        "reward/bonus_share": 0.75,
+        "reward/cost": -2.0,
+        "reward/cost_share": 0.25,
+    }
+
+
+def test_terms_that_are_all_zero_have_no_share(rollout: Rollout) -> None:
+    metrics = reward_terms(replace(rollout, terms={"bonus": 0.0, "cost": 0.0}))
+    assert metrics == {"reward/bonus": 0.0, "reward/cost": 0.0}
+
+
+def test_terms_of_a_real_rollout_add_up_to_its_reward(rollout: Rollout) -> None:
+    metrics = reward_terms(rollout)
+    assert metrics["reward/bonus"] + metrics["reward/cost"] == pytest.approx(
+        float(rollout.reward.sum())
+    )
+    assert metrics["reward/bonus_share"] + metrics["reward/cost_share"] == pytest.approx(1.0)
