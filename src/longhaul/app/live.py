@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import termios
 from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -48,6 +52,7 @@ class LivePanel:
             console=self._console,
         )
         self._total = TaskID(0)
+        self._echo = ExitStack()
         self._title = ""
         self._stage = "starting"
         self._metrics: dict[str, float] = {}
@@ -62,6 +67,7 @@ class LivePanel:
         """Open the panel."""
         self._title = title
         self._total = self._bar.add_task("steps", total=total)
+        self._echo.enter_context(quiet_control_keys())
         self._live.start()
 
     def write(self, progress: RunProgress, metrics: Metrics) -> None:
@@ -81,13 +87,17 @@ class LivePanel:
         self._stage = name
 
     def notice(self, text: str) -> None:
-        """Show one happening."""
-        self._notices.append(text)
+        """Show one happening: in the panel while it is open, as plain lines otherwise."""
+        if self._live.is_started:
+            self._notices.append(text)
+        else:
+            self._console.print(text, markup=False, highlight=False)
 
     def close(self) -> None:
         """Leave the last state on the screen."""
         self._stage = "done"
         self._live.stop()
+        self._echo.close()
 
     def _draw(self) -> RenderableType:
         parts: list[RenderableType] = [self._bar, self._figures(), self._split()]
@@ -124,6 +134,22 @@ class LivePanel:
             if share >= 0.005:
                 text.append(f"  {name} {100 * share:.0f} %", style=style)
         return text
+
+
+@contextmanager
+def quiet_control_keys() -> Iterator[None]:
+    """Keep the terminal from writing ^C into the panel when a person presses it."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin)
+    quiet = [*before]
+    quiet[3] &= ~termios.ECHOCTL
+    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, quiet)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
 def sparkline(values: list[float], *, width: int) -> str:
