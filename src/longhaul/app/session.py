@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tomllib
 import traceback
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+import torch
+
 from longhaul.app.assemble import Assembled, Place, assemble
 from longhaul.app.config import RunConfig
+from longhaul.app.configure import read_toml, to_values
 from longhaul.app.device import choose_device, fix_torch
 from longhaul.app.display import Display, choose_display
 from longhaul.app.evaluate import EvaluationRequest, evaluate_run
@@ -19,11 +23,15 @@ from longhaul.engine.stop import FINISHED, Until, after_steps, first_of
 from longhaul.engine.watch import Watch
 from longhaul.runs.clocks import Clocks
 from longhaul.runs.directory import RunDirectory
+from longhaul.runs.durable import replace_file, storage_errors
 from longhaul.runs.heartbeat import Heartbeat
 from longhaul.runs.lock import RunLock
-from longhaul.runs.record import Status
+from longhaul.runs.record import Status, write_status
 from longhaul.runs.recorder import Recorder, Restoration
 from longhaul.runs.signals import SignalRequests
+from longhaul.runs.toml import write_toml
+
+OUT_OF_MEMORY = "out of memory; lower num_envs, collect.steps or the size of the network"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +82,8 @@ def carry_out(
             watch=Watch(entered=entered),
             tell=display.notice,
         )
-        assembled = assemble(config, place, device)
+        keep_config(run, config)
+        assembled = set_up(run, config, place, device)
         stack.callback(assembled.parts.recorder.close)
         stack.callback(assembled.parts.collector.close)
         signals = stack.enter_context(SignalRequests(assembled.parts.recorder.request))
@@ -94,6 +103,26 @@ def carry_out(
     return 0
 
 
+def keep_config(run: RunDirectory, config: RunConfig) -> None:
+    """Write down the values that may change when a run goes on, for whoever continues it next."""
+    text = write_toml(to_values(config))
+    if tomllib.loads(text) != read_toml(run.config):
+        with storage_errors(run.config):
+            replace_file(run.config, text.encode())
+
+
+def set_up(run: RunDirectory, config: RunConfig, place: Place, device: torch.device) -> Assembled:
+    """Return the parts of the run; one that cannot be put together is written down as failed."""
+    try:
+        return assemble(config, place, device)
+    except LonghaulError as error:
+        write_status(run.record, Status.FAILED, str(error))
+        raise
+    except MemoryError as error:
+        write_status(run.record, Status.FAILED, "out of memory")
+        raise ResourceError(OUT_OF_MEMORY) from error
+
+
 def guarded(run: RunDirectory, assembled: Assembled, until: Until, display: Display) -> str:
     """Train, and write down how it ended whatever happens."""
     recorder = assembled.parts.recorder
@@ -108,7 +137,7 @@ def guarded(run: RunDirectory, assembled: Assembled, until: Until, display: Disp
         raise
     except MemoryError as error:
         recorder.finish(Status.FAILED, "out of memory")
-        raise ResourceError("out of memory; use fewer envs, shorter rollouts") from error
+        raise ResourceError(OUT_OF_MEMORY) from error
     except Exception as error:
         recorder.finish(Status.FAILED, repr(error))
         run.crash.mkdir(exist_ok=True)
