@@ -16,6 +16,7 @@ from longhaul.app.text import columns
 from longhaul.core.env import Episode
 from longhaul.core.errors import CheckpointError, ConfigError
 from longhaul.core.metrics import Metrics
+from longhaul.core.policy import Policy
 from longhaul.core.settings import Assignment
 from longhaul.engine.evaluator import figures
 from longhaul.runs.checkpoint import Loaded, load_checkpoint, load_newest
@@ -47,6 +48,8 @@ class Evaluated:
     metrics: Metrics
     solved: float | None
     episodes: tuple[Episode, ...]
+    passed_over: tuple[str, ...] = ()
+    """Younger checkpoints that are damaged, and how."""
 
     @property
     def interval(self) -> float:
@@ -71,7 +74,7 @@ class Evaluated:
         if self.solved is not None:
             verdict = "reached" if mean >= self.solved else "not reached"
             rows.append(("solved at", f"{self.solved:g}: {verdict}"))
-        return columns(rows)
+        return "\n".join([*self.passed_over, columns(rows)])
 
 
 def evaluate_run(path: Path, request: EvaluationRequest) -> Evaluated:
@@ -91,7 +94,7 @@ def evaluate_run(path: Path, request: EvaluationRequest) -> Evaluated:
     loaded = find_checkpoint(run, request.checkpoint)
     task = build_task(config)
     policy = build_policy(config, task, torch.device("cpu"))
-    policy.load_state_dict(loaded.states["learner"]["policy"])
+    load_weights(policy, loaded)
     settings = build_settings(config, task).with_(
         Assignment(name, value) for name, value in loaded.manifest.settings.items()
     )
@@ -104,6 +107,10 @@ def evaluate_run(path: Path, request: EvaluationRequest) -> Evaluated:
         metrics=figures(episodes),
         solved=task.evaluation.solved,
         episodes=episodes,
+        passed_over=tuple(
+            f"checkpoint {damage.path.name} is damaged ({damage.reason}); left as it is"
+            for damage in loaded.damaged
+        ),
     )
     write_evaluation(run, result)
     return result
@@ -117,12 +124,34 @@ def find_checkpoint(run: RunDirectory, which: str) -> Loaded:
             raise CheckpointError(f"{run.path} has no checkpoint yet")
         return loaded
     if which == "best":
-        return load_checkpoint(best_checkpoint(run))
+        return load_named(best_checkpoint(run))
     name = checkpoint_name(int(which)) if which.isdecimal() else which
     if not (run.checkpoints / name).is_dir():
         there = ", ".join(entry.path.name for entry in read_checkpoints(run)) or "none"
         raise CheckpointError(f"{run.path} has no checkpoint {which!r} (there: {there})")
-    return load_checkpoint(run.checkpoints / name)
+    return load_named(run.checkpoints / name)
+
+
+def load_named(path: Path) -> Loaded:
+    """Return a checkpoint that was asked for by name, so that there is none to fall back to."""
+    try:
+        return load_checkpoint(path)
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"checkpoint {path} cannot be used: {error}; `longhaul inspect` lists the others"
+        ) from error
+
+
+def load_weights(policy: Policy, loaded: Loaded) -> None:
+    """Give the policy the weights of a checkpoint."""
+    try:
+        policy.load_state_dict(loaded.states["learner"]["policy"])
+    except (LookupError, RuntimeError, TypeError) as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise CheckpointError(
+            f"checkpoint {loaded.path} does not fit the run's config.toml ({reason}); use the "
+            "version and config that wrote it"
+        ) from error
 
 
 def best_checkpoint(run: RunDirectory) -> Path:

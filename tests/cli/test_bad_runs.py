@@ -1,0 +1,179 @@
+"""Runs that cannot go on: locked, damaged, foreign, or with an environment that breaks."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from longhaul.core.errors import EXIT_CODES
+from longhaul.runs.clocks import Clocks
+from longhaul.runs.inspection import list_checkpoints
+from longhaul.runs.lock import RunLock
+from longhaul.runs.reader import list_runs
+from longhaul.runs.record import Status
+from tests.app.small import CARTPOLE, finished_run, flags, stopped_run
+from tests.cli.conftest import Longhaul, everything_in
+
+TRAIN = ("train", CARTPOLE, *flags("checkpoint.every_iterations=1"))
+
+
+def flip(file: Path) -> None:
+    """Change one bit in the middle of a file."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def test_a_run_in_use_is_left_to_its_trainer(longhaul: Longhaul, tmp_path: Path) -> None:
+    run = stopped_run(tmp_path)
+    with RunLock(run.lock, Clocks()):
+        before = everything_in(tmp_path)
+        for command in (("resume", run.path), (*TRAIN, "--runs-root", tmp_path)):
+            outcome = longhaul(*command)
+            assert outcome.code == 7
+            assert f"{run.path} is in use by process" in outcome.problem
+        assert everything_in(tmp_path) == before
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
+    longhaul: Longhaul, tmp_path: Path
+) -> None:
+    run = stopped_run(tmp_path)
+    newest, older = list_checkpoints(run.checkpoints)
+    flip(newest / "learner.safetensors")
+    damaged = everything_in(newest)
+    outcome = longhaul("resume", run.path)
+    assert outcome.code == 0
+    assert f"checkpoint {newest.name} is damaged (learner.safetensors does not" in outcome.err
+    assert f"continuing from {older.name}" in outcome.err
+    assert everything_in(newest) == damaged
+
+
+def test_a_run_without_any_usable_checkpoint_is_not_started_afresh(
+    longhaul: Longhaul, tmp_path: Path
+) -> None:
+    run = stopped_run(tmp_path)
+    for path in list_checkpoints(run.checkpoints):
+        flip(path / "state.json")
+    before = everything_in(run.checkpoints)
+    logs = run.metrics.read_bytes()
+    for command in (("resume", run.path), (*TRAIN, "--runs-root", tmp_path)):
+        outcome = longhaul(*command, "--quiet")
+        assert outcome.code == 5
+        assert "state.json does not match its hash" in outcome.problem
+        assert "backup" in outcome.problem
+    assert everything_in(run.checkpoints) == before
+    assert run.metrics.read_bytes() == logs
+
+
+def test_a_checkpoint_of_another_run_is_refused(longhaul: Longhaul, tmp_path: Path) -> None:
+    run = stopped_run(tmp_path)
+    other = stopped_run(tmp_path / "other", "policy.hidden=[4]", iterations=3)
+    foreign = list_checkpoints(other.checkpoints)[0]
+    shutil.copytree(foreign, run.checkpoints / foreign.name)
+    outcome = longhaul("resume", run.path, "--quiet")
+    assert outcome.code == 5
+    assert foreign.name in outcome.problem
+    assert (run.checkpoints / foreign.name).is_dir()
+
+
+def test_a_pickle_in_place_of_a_checkpoint_runs_nothing(longhaul: Longhaul, tmp_path: Path) -> None:
+    run = stopped_run(tmp_path)
+    witness = tmp_path / "ran"
+    payload = f"cos\nsystem\n(S'touch {witness}'\ntR.".encode()
+    for path in list_checkpoints(run.checkpoints):
+        for part in path.iterdir():
+            part.write_bytes(payload)
+    for command in ("resume", "evaluate"):
+        outcome = longhaul(command, run.path)
+        assert outcome.code == 5
+        assert "Traceback" not in outcome.err
+    run.config.write_bytes(payload)
+    assert longhaul("resume", run.path).code == 2
+    assert not witness.exists()
+
+
+def test_evaluating_or_inspecting_a_damaged_checkpoint_names_it(
+    longhaul: Longhaul, tmp_path: Path
+) -> None:
+    run = stopped_run(tmp_path)
+    newest, older = list_checkpoints(run.checkpoints)
+    flip(newest / "learner.safetensors")
+    steps = int(newest.name.partition("-")[2])
+    for command in (("evaluate", run.path, "--checkpoint", str(steps)), ("inspect", newest)):
+        outcome = longhaul(*command)
+        assert outcome.code == 5
+        assert str(newest) in outcome.problem
+        assert "learner.safetensors does not match its hash" in outcome.problem
+    outcome = longhaul("evaluate", run.path, "--episodes", "1")
+    assert outcome.code == 0
+    assert older.name in outcome.out
+    assert f"{newest.name} is damaged" in outcome.out
+
+
+def test_a_checkpoint_that_does_not_fit_the_config_is_refused(
+    longhaul: Longhaul, tmp_path: Path
+) -> None:
+    run = finished_run(tmp_path)
+    run.config.write_text(run.config.read_text().replace("hidden = [8]", "hidden = [9]"))
+    outcome = longhaul("evaluate", run.path)
+    assert outcome.code == 5
+    assert "does not fit" in outcome.problem
+
+
+def test_evaluating_needs_a_checkpoint_that_is_there(longhaul: Longhaul, tmp_path: Path) -> None:
+    run = finished_run(tmp_path)
+    there = list_checkpoints(run.checkpoints)[0].name
+    outcome = longhaul("evaluate", run.path, "--checkpoint", "7")
+    assert outcome.code == 5
+    assert f"has no checkpoint '7' (there: {there}" in outcome.problem
+    outcome = longhaul("evaluate", run.path, "--checkpoint", "best")
+    assert outcome.code == 5
+    assert "evaluate.every_iterations" in outcome.problem
+    assert longhaul("evaluate", run.path, "--episodes", "0").code == 2
+
+
+@pytest.mark.parametrize("check", ["true", "false"])
+@pytest.mark.parametrize(
+    ("toy", "says"),
+    [
+        pytest.param(
+            "BrokenReset",
+            "the simulator did not start",
+            marks=pytest.mark.xfail(
+                raises=RuntimeError, reason="the reset that looks for action masks is not guarded"
+            ),
+        ),
+        ("BrokenStep", "the simulator fell over"),
+        ("NanReward", "reward is nan"),
+        ("NanObservation", "observation 'obs' is nan"),
+    ],
+)
+def test_an_environment_that_breaks_ends_the_run_with_exit_code_3(
+    longhaul: Longhaul, tmp_path: Path, toy: str, says: str, check: str
+) -> None:
+    task = f"gym:Toy/{toy}-v0"
+    setup = flags(f"env.check_seeds={check}")
+    outcome = longhaul("train", task, *setup, "--quiet", "--runs-root", tmp_path / "runs")
+    assert outcome.code == 3
+    assert says in outcome.problem
+    assert task.partition(":")[2] in outcome.problem
+    for run in list_runs(tmp_path / "runs"):
+        assert run.record.status is Status.FAILED
+        assert says in run.record.reason
+
+
+def test_a_liar_about_seeds_is_told_of_and_trained_all_the_same(
+    longhaul: Longhaul, tmp_path: Path
+) -> None:
+    task = "gym:Toy/Unseeded-v0"
+    outcome = longhaul("train", task, *flags("env.check_seeds=true"), "--runs-root", tmp_path)
+    assert outcome.code == 0
+    assert "differ in observation 'obs' at step 1" in outcome.err
+    assert "tier D" in outcome.err
+
+
+def test_every_exit_code_of_a_refusal_is_documented() -> None:
+    assert {2, 3, 5, 6, 7} <= EXIT_CODES.keys()
