@@ -18,6 +18,7 @@ from longhaul.app.plan import memory_plan
 from longhaul.app.session import Asked, carry_out
 from longhaul.core.config import merge
 from longhaul.core.errors import ConfigError
+from longhaul.core.task import Task
 from longhaul.runs.directory import RunDirectory, create_run, find_unfinished
 from longhaul.runs.inspection import list_checkpoints
 from longhaul.runs.record import begin_record
@@ -26,7 +27,7 @@ from longhaul.runs.toml import write_toml
 
 def show_plan(config: RunConfig, *, as_json: bool) -> str:
     """Return the resolved configuration and the memory a run would take."""
-    plan = memory_plan(config, build_task(config))
+    plan = memory_plan(config, build_checked(config))
     if as_json:
         return json.dumps({"config": to_values(config), "memory_bytes": plan.sizes})
     return f"{write_toml(to_values(config))}\n{plan.as_text()}"
@@ -45,12 +46,17 @@ def train_task(config: RunConfig, root: Path, asked: Asked) -> int:
     return carry_out(run, config, asked)
 
 
-def begin_run(config: RunConfig, root: Path) -> RunDirectory:
-    """Make the directory of a new run."""
-    # Built once for the errors: a bad task, schedule or network leaves no directory behind.
+def build_checked(config: RunConfig) -> Task:
+    """Return the task once its schedule and network were built as well, for their errors."""
     task = build_task(config)
     build_schedule(config, task, build_settings(config, task))
     task.make_policy()
+    return task
+
+
+def begin_run(config: RunConfig, root: Path) -> RunDirectory:
+    """Make the directory of a new run; a bad task, schedule or network leaves none behind."""
+    build_checked(config)
     record = begin_record(
         config.task, config.name, config.seed, now=datetime.now(UTC), command=sys.argv
     )
