@@ -105,5 +105,8 @@ def _task(task: str) -> list[Finding]:
         Finding("task", good=True, detail=f"{built.name}: {spec.observation}, {spec.action}"),
         Finding("state", good=True, detail=f"tier {spec.tier.value}"),
     ]
-    check = check_seeds(built.envs)
+    try:
+        check = check_seeds(built.envs)
+    except LonghaulError as error:
+        return [*findings, Finding("episodes", good=False, detail=str(error))]
     return [*findings, Finding("seeds", good=check.honest, detail=check.report())]
