@@ -45,9 +45,10 @@ def build_sb3(config: RunConfig) -> Any:
         raise ConfigError("--peer sb3 compares PPO without a memory on gym: tasks only")
     from torch import nn
 
-    env = DummyVecEnv(
-        [lambda: gym.make(reference.argument, **config.options.get("kwargs", {}))] * config.num_envs
-    )
+    kwargs = dict(config.options.get("kwargs", {}))
+    if limit := config.options.get("max_episode_steps", 0):
+        kwargs["max_episode_steps"] = limit
+    env = DummyVecEnv([lambda: gym.make(reference.argument, **kwargs)] * config.num_envs)
     learn = config.learn
     images = len(env.observation_space.shape or ()) == 3
     activation = {"tanh": nn.Tanh, "relu": nn.ReLU, "silu": nn.SiLU, "gelu": nn.GELU}
