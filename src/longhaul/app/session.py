@@ -15,19 +15,22 @@ from longhaul.app.configure import read_toml, to_values
 from longhaul.app.device import choose_device, fix_torch
 from longhaul.app.display import Display, choose_display
 from longhaul.app.evaluate import EvaluationRequest, evaluate_run
+from longhaul.app.metrics import declared_metrics, declares
 from longhaul.core.errors import LonghaulError, ResourceError
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
+from longhaul.core.spaces import Tier
 from longhaul.engine.loop import train
 from longhaul.engine.stop import FINISHED, Until, after_steps, first_of
 from longhaul.engine.watch import Watch
+from longhaul.envs.replay_log import resume_promise
 from longhaul.runs.clocks import Clocks
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file, storage_errors
 from longhaul.runs.heartbeat import Heartbeat
 from longhaul.runs.lock import RunLock
 from longhaul.runs.record import Status, write_status
-from longhaul.runs.recorder import Recorder, Restoration
+from longhaul.runs.recorder import Restoration
 from longhaul.runs.signals import SignalRequests
 from longhaul.runs.toml import write_toml
 
@@ -88,7 +91,7 @@ def carry_out(
         stack.callback(assembled.parts.collector.close)
         signals = stack.enter_context(SignalRequests(assembled.parts.recorder.request))
         until = first_of(
-            Announcement(assembled.parts.recorder, display),
+            Announcement(assembled, display),
             lambda progress: signals.stop_reason,
             after_steps(config.total_timesteps),
             *([also_until] if also_until is not None else []),
@@ -150,27 +153,39 @@ def guarded(run: RunDirectory, assembled: Assembled, until: Until, display: Disp
 class Announcement:
     """Says, once the run is restored and before it goes on, where it goes on from."""
 
-    def __init__(self, recorder: Recorder, display: Display) -> None:
-        self._recorder = recorder
+    def __init__(self, assembled: Assembled, display: Display) -> None:
+        self._assembled = assembled
         self._display = display
         self._told = False
 
     def __call__(self, progress: Progress) -> str | None:
         """Tell at the first call; never a reason to stop."""
         if not self._told:
-            tell_restoration(self._recorder.restoration, self._display)
+            found = self._assembled.parts.recorder.restoration
+            tell_restoration(found, self._assembled.task.envs.spec.tier, self._display)
+            tell_unmeasured(self._assembled, self._display)
             self._told = True
         return None
 
 
-def tell_restoration(found: Restoration, display: Display) -> None:
+def tell_unmeasured(assembled: Assembled, display: Display) -> None:
+    """Warn of controllers that wait for a metric which nothing measures."""
+    declared = declared_metrics([assembled.task])
+    known = [metric.name for metric in declared]
+    reads = {name for c in assembled.parts.schedule.controllers for name in c.reads}
+    known += [name for name in reads if any(declares(metric, name) for metric in declared)]
+    for warning in assembled.parts.schedule.unmeasured(known):
+        display.notice(warning)
+
+
+def tell_restoration(found: Restoration, tier: Tier, display: Display) -> None:
     """Say which checkpoint the run goes on from, and which ones could not be used."""
     for damage in found.damaged:
         display.notice(f"checkpoint {damage.path.name} is damaged ({damage.reason}); left as it is")
     for problem in found.problems:
         display.notice(f"{problem.path.name} did not match the checkpoint: {problem.reason}")
     if found.checkpoint is not None:
-        display.notice(f"continuing from {found.checkpoint.name}")
+        display.notice(f"continuing from {found.checkpoint.name}: {resume_promise(tier)}")
 
 
 def conclude(run: RunDirectory, config: RunConfig, display: Display) -> None:
