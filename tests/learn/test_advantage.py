@@ -14,7 +14,9 @@ from longhaul.learn.advantage import Course, Limits, course_of, gae, vtrace
 from tests.learn.fakes import random_rollout
 
 
-def make_course(seed: int, steps: int, rows: int, *, ends: float, absent: float) -> Course:
+def make_course(
+    seed: int, steps: int, rows: int, *, ends: float, absent: float, losses: float = 0.0
+) -> Course:
     draw = torch.Generator().manual_seed(seed)
 
     def chance(probability: float) -> Tensor:
@@ -23,13 +25,18 @@ def make_course(seed: int, steps: int, rows: int, *, ends: float, absent: float)
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=draw)
 
+    reward, cut_value, last_value = normal(steps, rows), normal(steps, rows), normal(rows)
+    terminated, truncated, active = chance(ends), chance(ends), ~chance(absent)
+    lost = chance(losses) & active
+    # A lost step has no outcome, so that it cannot be an end either.
     return Course(
-        reward=normal(steps, rows),
-        terminated=chance(ends),
-        truncated=chance(ends),
-        active=~chance(absent),
-        cut_value=normal(steps, rows),
-        last_value=normal(rows),
+        reward=reward,
+        terminated=terminated & ~lost,
+        truncated=truncated & ~lost,
+        active=active,
+        cut_value=cut_value,
+        last_value=last_value,
+        lost=lost,
     )
 
 
@@ -39,6 +46,7 @@ def course_from(
     terminated: tuple[int, ...] = (),
     truncated: dict[int, float] | None = None,
     absent: tuple[int, ...] = (),
+    lost: tuple[int, ...] = (),
     last: float = 0.0,
 ) -> Course:
     """Return the course of one row."""
@@ -55,14 +63,19 @@ def course_from(
         ~flags(absent),
         torch.tensor([[cuts.get(t, 0.0)] for t in range(steps)]),
         torch.tensor([last]),
+        flags(lost),
     )
 
 
-def slow_pieces(course: Course, row: int) -> list[tuple[list[int], float]]:
+def slow_pieces(course: Course, row: int, value: Tensor) -> list[tuple[list[int], float]]:
     """Return the row's episodes as (steps that were really there, value after the last one)."""
     pieces: list[tuple[list[int], float]] = []
     steps: list[int] = []
     for t in range(course.reward.shape[0]):
+        if course.lost[t, row]:
+            pieces.append((steps, float(value[t, row])))
+            steps = []
+            continue
         if course.active[t, row]:
             steps.append(t)
         if course.terminated[t, row]:
@@ -79,7 +92,7 @@ def slow_gae(course: Course, value: Tensor, discount: float, decay: float) -> Te
     """Sum (discount * decay)^k * delta over each episode, written like the formula."""
     result = torch.zeros_like(value, dtype=torch.float64)
     for row in range(value.shape[1]):
-        for steps, after in slow_pieces(course, row):
+        for steps, after in slow_pieces(course, row, value):
             values = [float(value[t, row]) for t in steps] + [after]
             delta = [
                 float(course.reward[t, row]) + discount * values[i + 1] - values[i]
@@ -99,7 +112,7 @@ def slow_vtrace(
     target = value.double().clone()
     advantage = torch.zeros_like(target)
     for row in range(value.shape[1]):
-        for steps, after in slow_pieces(course, row):
+        for steps, after in slow_pieces(course, row, value):
             values = [float(value[t, row]) for t in steps] + [after]
             ratio = [math.exp(float(log_ratio[t, row])) for t in steps]
             reward = [float(course.reward[t, row]) for t in steps]
@@ -124,6 +137,7 @@ shapes = st.fixed_dictionaries(
         "rows": st.integers(1, 3),
         "ends": st.sampled_from([0.0, 0.2, 0.6]),
         "absent": st.sampled_from([0.0, 0.3, 1.0]),
+        "losses": st.sampled_from([0.0, 0.3]),
     }
 )
 rates = st.floats(0.0, 1.0)
@@ -198,6 +212,18 @@ def test_an_absent_step_is_as_if_it_were_not_there() -> None:
     plain = gae(without, value[[0, 2]], discount=0.9, decay=0.8)
     torch.testing.assert_close(gap.advantage[[0, 2]], plain.advantage)
     assert gap.advantage[1].item() == 0.0
+
+
+def test_a_lost_step_counts_for_nothing_and_lends_its_value_to_the_one_before() -> None:
+    value = torch.tensor([[0.5], [4.0], [0.25]])
+    course = course_from([1.0, 50.0, 2.0], lost=(1,), last=3.0)
+    result = gae(course, value, discount=0.5, decay=0.5)
+    # delta: 2 + 1.5 - 0.25 = 3.25;  lost;  1 + 2 - 0.5 = 2.5
+    assert result.advantage.flatten().tolist() == [2.5, 0.0, 3.25]
+    assert result.target.flatten().tolist() == [3.0, 4.0, 3.5]
+    traced = vtrace(course, value, torch.zeros(3, 1), discount=0.5, decay=0.5, limits=Limits())
+    torch.testing.assert_close(traced.target, result.target)
+    assert traced.rho.flatten().tolist() == [1.0, 0.0, 1.0]
 
 
 def test_nothing_an_absent_row_reports_matters() -> None:

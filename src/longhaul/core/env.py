@@ -32,6 +32,7 @@ class Slots:
     started: Bools  # this observation is the first of an episode
     active: Bools  # the row is there to act on this observation
     forced: Bools  # the last action was not the policy's choice
+    lost: Bools  # what the last action led to is not known: its env failed, another episode began
     mask: Bools | None  # [rows, choices], True where allowed
     terms: dict[str, Floats]
 
@@ -53,6 +54,7 @@ class Slots:
             started=flags(value=True),
             active=flags(value=True),
             forced=flags(value=False),
+            lost=flags(value=False),
             mask=np.ones((rows, spec.choices), np.bool_) if spec.has_masks else None,
             terms={name: np.zeros(rows, np.float32) for name in spec.terms},
         )
@@ -68,6 +70,7 @@ class Slots:
             started=self.started[rows],
             active=self.active[rows],
             forced=self.forced[rows],
+            lost=self.lost[rows],
             mask=None if self.mask is None else self.mask[rows],
             terms={name: term[rows] for name, term in self.terms.items()},
         )
@@ -103,12 +106,28 @@ class Finals:
 
 
 @dataclass(frozen=True, slots=True)
+class EnvEvent:
+    """What changed the course of an env other than its actions; no clock and no pid gets in."""
+
+    event: str
+    env: int
+    number: int  # of the episode it befell
+    facts: dict[str, Any] = field(default_factory=dict)
+    ends_episode: bool = False  # the episode was given up: it will never be in `Step.episodes`
+
+    def as_row(self) -> dict[str, Any]:
+        """Return the event as plain values for the run's events."""
+        return {"event": self.event, "env": self.env, "episode": self.number, **self.facts}
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One vector step; `slots` is overwritten by the next one, the rest is the reader's."""
 
     slots: Slots
     finals: Finals | None
     episodes: tuple[Episode, ...]
+    events: tuple[EnvEvent, ...] = ()
 
 
 class Env(Protocol):
@@ -232,6 +251,9 @@ class SingleEnvs:
 
     spec: EnvSpec
     make: Callable[[], Env]
+    prefers_processes: bool = False
+    """Whether `env.runtime = "auto"` should keep them out of the trainer's process, because they
+    may crash or because one step of them costs more than a message between processes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from longhaul.core.env import Episode
+from longhaul.core.env import EnvEvent, Episode
 
 Memory = dict[str, Tensor]
 """A policy's recurrent memory by name, [rows, ...]; empty for a policy without one."""
@@ -51,6 +51,7 @@ class Rollout:
     started: Tensor  # [T, N] bool, the observation is an episode's first
     active: Tensor  # [T, N] bool, the row was there to act
     forced: Tensor  # [T, N] bool, the action was not the policy's choice
+    lost: Tensor  # [T, N] bool, what the action led to is not known: its env failed
     mask: Tensor | None  # [T, N, choices] bool
     memory: Memory  # [T / chunk, N, ...], before steps 0, chunk, 2 chunk, ...
     chunk: int
@@ -60,6 +61,7 @@ class Rollout:
     terms: dict[str, float]  # sum of each reward term over active rows
     noise_seed: int
     env_steps: int  # transitions by active rows
+    events: tuple[EnvEvent, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -73,8 +75,8 @@ class Rollout:
 
     @property
     def trainable(self) -> Tensor:
-        """[T, N] bool, steps the policy may learn from: it was there and chose by itself."""
-        return self.active & ~self.forced
+        """[T, N] bool, steps the policy may learn from: there, by its choice, with an outcome."""
+        return self.active & ~self.forced & ~self.lost
 
     def sequences(self) -> Sequences:
         """Return the whole rollout as sequences of `chunk` steps: L = chunk, B = T / chunk * N."""

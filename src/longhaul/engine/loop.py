@@ -44,7 +44,8 @@ def train(parts: Parts, settings: Settings, until: Callable[[Progress], str | No
         view = View(progress, metrics, settings)
         settings, changes = parts.schedule.step(view)
         view = replace(view, metrics={**metrics, **parts.schedule.metrics})
-        parts.recorder.record(view, changes, rollout.episodes, parts.watch.lap(rollout))
+        happened = [*rollout.events, *changes]
+        parts.recorder.record(view, happened, rollout.episodes, parts.watch.lap(rollout))
         if parts.recorder.due(progress):
             with parts.watch.stage("checkpoint"):
                 parts.recorder.checkpoint(progress, settings)

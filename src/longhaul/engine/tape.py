@@ -6,7 +6,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from longhaul.core.env import Array, Episode, Finals, Step, VectorEnv, empty_actions
+from longhaul.core.env import (
+    Array,
+    Bools,
+    EnvEvent,
+    Episode,
+    Finals,
+    Step,
+    VectorEnv,
+    empty_actions,
+)
 from longhaul.core.policy import Act, Policy
 from longhaul.core.rollout import Bootstrap, Memory, Rollout, TensorTree
 from longhaul.core.settings import Settings
@@ -33,7 +42,7 @@ class Tape:
         action = empty_actions(env.spec, rows)
         self._action = np.empty((steps, *action.shape), action.dtype)
         self._numbers = np.empty((3, steps, rows), np.float32)
-        self._flags = np.empty((5, steps, rows), np.bool_)
+        self._flags = np.empty((6, steps, rows), np.bool_)
         self._mask = None if slots.mask is None else np.empty((steps, *slots.mask.shape), np.bool_)
         self._mask_tensor = None if self._mask is None else torch.from_numpy(self._mask)
         self._memory = {
@@ -41,6 +50,7 @@ class Tape:
             for name, part in memory.items()
         }
         self._episodes: list[Episode] = []
+        self._events: list[EnvEvent] = []
         self._truncations: list[tuple[int, Array, dict[str, Array], Memory]] = []
         self._terms = dict.fromkeys(slots.terms, 0.0)
 
@@ -71,8 +81,11 @@ class Tape:
         self._flags[2, step] = slots.terminated
         self._flags[3, step] = slots.truncated
         self._flags[4, step] = slots.forced
+        self._flags[5, step] = slots.lost
         if result.episodes:
             self._episodes.extend(result.episodes)
+        if result.events:
+            self._events.extend(result.events)
         if result.finals is not None:
             self._keep_truncated(step, result.finals, act.memory)
         for name, term in slots.terms.items():
@@ -97,7 +110,8 @@ class Tape:
         self, policy: Policy, memory: Memory, settings: Settings, *, noise_seed: int
     ) -> Rollout:
         """Return the rollout; `memory` is the policy's after the last step."""
-        started, active, terminated, truncated, forced = torch.from_numpy(self._flags)
+        _spread_losses(self._flags)
+        started, active, terminated, truncated, forced, lost = torch.from_numpy(self._flags)
         log_prob, value, reward = torch.from_numpy(self._numbers)
         steps, rows = reward.shape
         last_obs = {name: torch.from_numpy(part.copy()) for name, part in self._slots.obs.items()}
@@ -112,6 +126,7 @@ class Tape:
             started=started,
             active=active,
             forced=forced,
+            lost=lost,
             mask=self._mask_tensor,
             memory=self._memory,
             chunk=self._chunk,
@@ -127,7 +142,8 @@ class Tape:
             episodes=tuple(self._episodes),
             terms=self._terms,
             noise_seed=noise_seed,
-            env_steps=int(active.sum()),
+            env_steps=int((active & ~lost).sum()),
+            events=tuple(self._events),
         )
 
     def _bootstrap_truncations(self, policy: Policy, settings: Settings) -> Bootstrap:
@@ -148,6 +164,20 @@ class Tape:
                 name: torch.cat([memory[name] for _, _, _, memory in kept]) for name in self._memory
             },
         )
+
+
+def _spread_losses(flags: Bools) -> None:
+    """Mark the steps before a loss that a row spent away, and the one after which it went away.
+
+    The outcome of that one would have been the observation the row came back to, and there was
+    none. All other steps before a loss have theirs: the lost step's own observation.
+    """
+    _, active, terminated, truncated, _, lost = flags
+    if not lost.any():
+        return
+    ended = terminated | truncated
+    for step in range(len(lost) - 1, 0, -1):
+        lost[step - 1] |= lost[step] & ~active[step] & ~ended[step - 1]
 
 
 def _bootstrap(

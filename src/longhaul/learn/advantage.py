@@ -3,7 +3,9 @@
 The rules both functions keep: a terminated step has no future; a truncated one continues with the
 value of its last observation, the end of the rollout with the value of what was seen there; nothing
 flows across either. A step whose row was not active counts as if it were not in the sequence, so
-the step before it continues with the step after it, undiscounted.
+the step before it continues with the step after it, undiscounted. A lost step, whose outcome nobody
+knows, counts for nothing: the step before it continues with the value of what was seen there, and
+nothing flows back from it.
 """
 
 from __future__ import annotations
@@ -32,14 +34,15 @@ class Course:
     active: Tensor  # [T, N] bool
     cut_value: Tensor  # [T, N], of the last observation of truncated steps, elsewhere unused
     last_value: Tensor  # [N], of the observation after the last step
+    lost: Tensor  # [T, N] bool
 
 
 @dataclass(frozen=True, slots=True)
 class Advantages:
     """How much better each action was than expected, and what to expect instead."""
 
-    advantage: Tensor  # [T, N], zero for inactive steps
-    target: Tensor  # [T, N], the value itself for inactive steps
+    advantage: Tensor  # [T, N], zero for inactive and lost steps
+    target: Tensor  # [T, N], the value itself for inactive and lost steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,13 @@ def course_of(
     cuts = rollout.truncations
     cut_value[cuts.step, cuts.row] = truncation_value.to(cut_value)
     return Course(
-        reward, rollout.terminated, rollout.truncated, rollout.active, cut_value, last_value
+        reward,
+        rollout.terminated,
+        rollout.truncated,
+        rollout.active,
+        cut_value,
+        last_value,
+        rollout.lost,
     )
 
 
@@ -76,7 +85,7 @@ def gae(course: Course, value: Tensor, *, discount: float, decay: float) -> Adva
     path = _Path.of(course, _numbers(value))
     error = path.errors(discount)
     advantage = _scan_back(error, path.onward(discount * decay))
-    advantage *= path.active
+    advantage *= path.counts
     return Advantages(
         advantage=_tensor(advantage, value), target=_tensor(path.value + advantage, value)
     )
@@ -104,15 +113,15 @@ def _vtrace(
     path = _Path.of(course, _numbers(value))
     log_weight = path.masked(_numbers(log_ratio))
     # Clipped before the exponential, which an improbable action's ratio would overflow.
-    rho = np.exp(np.minimum(log_weight, math.log(limits.rho_bar))) * path.active
+    rho = np.exp(np.minimum(log_weight, math.log(limits.rho_bar))) * path.counts
     trace = np.exp(np.minimum(log_weight, math.log(limits.c_bar))) * decay
     error = path.errors(discount)
     # v_s - V(x_s) obeys a linear recurrence, like an advantage.
     correction = _scan_back(rho * error, path.onward(discount * trace))
     later = np.append(correction[1:], np.zeros_like(correction[:1]), axis=0)
-    advantage = path.active * (error + discount * path.goes_on * later)
+    advantage = path.counts * (error + discount * path.goes_on * later)
     return VTrace(
-        target=_tensor(path.value + path.active * correction, value),
+        target=_tensor(path.value + path.counts * correction, value),
         advantage=_tensor(advantage, value),
         rho=_tensor(rho, value),
     )
@@ -127,6 +136,7 @@ class _Path:
     next_value: Numbers  # [T, N], what each step continues with
     goes_on: Numbers  # [T, N] float, 1 where the step after it belongs to the same episode
     active: Numbers  # [T, N] float
+    counts: Numbers  # [T, N] float, 1 where the step was there and its outcome is known
 
     @staticmethod
     def of(course: Course, value: Numbers) -> _Path:
@@ -153,21 +163,25 @@ class _Path:
             next_value,
             goes_on.astype(numeric),
             active.astype(numeric),
+            (active & ~_numbers(course.lost)).astype(numeric),
         )
 
     def errors(self, discount: float) -> Numbers:
-        """Return the one-step errors, zero for inactive steps."""
+        """Return the one-step errors, zero for steps that do not count."""
         return self.masked(self.reward + discount * self.next_value - self.value)
 
     def onward(self, factor: float | Numbers) -> Numbers:
-        """Return what share of the later steps each step receives; inactive ones pass all on."""
-        share: Numbers = np.where(self.active > 0, factor, 1.0).astype(self.value.dtype)
-        return self.goes_on * share
+        """Return what share of the later steps each step receives.
+
+        Inactive ones pass all of it on, lost ones nothing: what follows is another episode.
+        """
+        share: Numbers = np.where(self.active > 0, factor * self.counts, 1.0)
+        return self.goes_on * share.astype(self.value.dtype)
 
     def masked(self, numbers: Numbers) -> Numbers:
-        """Return the numbers, zero for inactive steps."""
+        """Return the numbers, zero for steps that do not count."""
         # Not a product: whatever an inactive row reports, even a NaN, must not matter.
-        return np.where(self.active > 0, numbers, np.zeros_like(numbers))
+        return np.where(self.counts > 0, numbers, np.zeros_like(numbers))
 
 
 def _scan_back(term: Numbers, factor: Numbers) -> Numbers:

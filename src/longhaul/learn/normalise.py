@@ -61,9 +61,10 @@ class RewardScale:
         return reward
 
     def _measure(self, rollout: Rollout, discount: float) -> None:
-        active = rollout.active.cpu().numpy()
+        lost = rollout.lost.cpu().numpy()
+        active = rollout.active.cpu().numpy() & ~lost
         reward = np.where(active, rollout.reward.cpu().numpy(), 0.0).astype(np.float64)
-        ended = (rollout.terminated | rollout.truncated).cpu().numpy()
+        ended = (rollout.terminated | rollout.truncated).cpu().numpy() | lost
         if len(self._running) != rollout.rows:  # a fleet of another size begins anew
             self._running = np.zeros(rollout.rows)
         returns = np.empty_like(reward)

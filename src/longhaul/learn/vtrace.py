@@ -189,6 +189,7 @@ class VTraceLearner:
             rollout.active.index_select(1, rows),
             cut_value,
             self._value(rollout.last, rows, lesson.settings),
+            rollout.lost.index_select(1, rows),
         )
 
     @torch.no_grad()
