@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import find_highest_version, get_env_id, parse_env_id
 
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
@@ -28,6 +29,13 @@ class Options:
     max_episode_steps: int = 0
     """Cut episodes after so many steps; 0 keeps the environment's own limit."""
 
+    def __post_init__(self) -> None:
+        if self.max_episode_steps < 0:
+            raise ConfigError(
+                f"options.max_episode_steps = {self.max_episode_steps} cannot be negative; "
+                "0 keeps the environment's own limit"
+            )
+
 
 def build(request: TaskRequest) -> Task:
     """Return the task of training on one Gymnasium environment."""
@@ -40,16 +48,24 @@ def build(request: TaskRequest) -> Task:
     tier = None if request.env.tier == "auto" else Tier(request.env.tier)
     envs = gymnasium_envs(GymnasiumFactory(request.argument, kwargs, tier=tier))
     spec = envs.spec
-    # The module in front of an id was imported with the first env, and `gym.spec` takes none.
-    registered = gym.spec(request.argument.rpartition(":")[2])
     return Task(
         name=f"gym:{request.argument}",
         envs=envs,
         make_policy=lambda: build_policy(spec, request.policy),
         summarise=no_figures,
-        evaluation=Evaluation(solved=registered.reward_threshold),
+        evaluation=Evaluation(solved=_threshold(request.argument)),
         panels=(Panel("Return", ("rollout/ep_rew_mean", "eval/mean_reward")),),
     )
+
+
+def _threshold(env_id: str) -> float | None:
+    """Return the score Gymnasium counts as solved, for an id from which envs were made."""
+    # `gym.make` takes a module in front and fills in a missing version, `gym.spec` does neither.
+    known = env_id.rpartition(":")[2]
+    if known not in gym.registry:
+        namespace, name, _ = parse_env_id(known)
+        known = get_env_id(namespace, name, find_highest_version(namespace, name))
+    return gym.spec(known).reward_threshold
 
 
 def no_figures(episodes: Sequence[Episode]) -> Metrics:
