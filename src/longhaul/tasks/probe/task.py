@@ -33,6 +33,16 @@ class Options:
     time_limit: int = 20
     """chase: steps after which an episode is cut."""
 
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("cues", self.cues, 2),
+            ("delay", self.delay, 0),
+            ("walkers", self.walkers, 1),
+            ("time_limit", self.time_limit, 1),
+        ):
+            if value < least:
+                raise ConfigError(f"options.{name} must be at least {least}, not {value}")
+
 
 def build(request: TaskRequest) -> Task:
     """Return the named probe."""
