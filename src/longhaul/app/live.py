@@ -79,7 +79,7 @@ class LivePanel:
             self._returns.append(metrics["rollout/ep_rew_mean"])
         for name in STAGE_STYLES:
             spent = metrics.get(f"time/{name}_seconds", 0.0)
-            self._spent[name] = 0.98 * self._spent.get(name, spent) + spent
+            self._spent[name] = 0.98 * self._spent.get(name, 0.0) + spent
         self._bar.update(self._total, completed=progress.env_steps)
 
     def stage(self, name: str) -> None:
@@ -102,10 +102,13 @@ class LivePanel:
     def _draw(self) -> RenderableType:
         parts: list[RenderableType] = [self._bar, self._figures(), self._split()]
         if len(self._returns) > 1:
-            parts.append(Text(f"return  {sparkline(list(self._returns), width=60)}", style="blue"))
+            width = min(60, self._room)
+            parts.append(
+                Text(f"return  {sparkline(list(self._returns), width=width)}", style="blue")
+            )
         parts += [Text(f"· {text}", style="dim") for text in self._notices]
         return Panel(
-            Group(*parts), title=f"[bold]{self._title}[/]", subtitle=self._stage, expand=True
+            Group(*parts), title=Text(self._title, "bold"), subtitle=self._stage, expand=True
         )
 
     def _figures(self) -> Table:
@@ -121,18 +124,24 @@ class LivePanel:
             table.add_row(*cells)
         return table
 
+    @property
+    def _room(self) -> int:
+        """The columns inside the panel that are right of a line's label."""
+        return max(self._console.width - 4 - 8, 10)
+
     def _split(self) -> Text:
         total = sum(self._spent.values())
         text = Text("time    ")
         if total <= 0:
             return text
-        for name, style in STAGE_STYLES.items():
-            share = self._spent.get(name, 0.0) / total
-            text.append("█" * round(40 * share), style=style)
-        for name, style in STAGE_STYLES.items():
-            share = self._spent.get(name, 0.0) / total
+        shares = {name: self._spent.get(name, 0.0) / total for name in STAGE_STYLES}
+        width = min(60, self._room)
+        for name, share in shares.items():
+            text.append("█" * round(width * share), style=STAGE_STYLES[name])
+        text.append("\n      ")
+        for name, share in shares.items():
             if share >= 0.005:
-                text.append(f"  {name} {100 * share:.0f} %", style=style)
+                text.append(f"  {name} {100 * share:.0f} %", style=STAGE_STYLES[name])
         return text
 
 
