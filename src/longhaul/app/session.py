@@ -137,6 +137,10 @@ def guarded(run: RunDirectory, assembled: Assembled, until: Until, display: Disp
         raise
     except KeyboardInterrupt:
         recorder.finish(Status.STOPPED, "stopped at once by a second SIGINT")
+        display.notice(
+            "stopped at once by a second SIGINT; "
+            f"`longhaul resume {run.path}` continues from the last checkpoint"
+        )
         raise
     except MemoryError as error:
         recorder.finish(Status.FAILED, "out of memory")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import typer
@@ -37,16 +36,12 @@ def longhaul(
 
 
 def main() -> None:
-    """Run the command line; a user's mistake ends in one line and a documented exit code."""
+    """Run the command line; a user's mistake ends in one line and a documented exit code.
+
+    Typer ends an interrupted command with 130 and one whose reader left without a word.
+    """
     try:
         app()
     except LonghaulError as error:
         sys.stderr.write(f"longhaul: {error}\n")
         sys.exit(error.exit_code)
-    except BrokenPipeError:
-        # The reader of our output left (`longhaul ... | head`); that is not an error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except KeyboardInterrupt:
-        sys.stderr.write("longhaul: stopped at once; the last checkpoint is safe\n")
-        sys.exit(130)

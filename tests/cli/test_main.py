@@ -1,0 +1,72 @@
+"""The command itself: help, version, what it imports, and how it ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from longhaul.cli.main import app
+from longhaul.cli.reference import commands
+from tests.cli.conftest import Longhaul
+
+COMMANDS = (
+    "train",
+    "resume",
+    "verify-resume",
+    "evaluate",
+    "inspect",
+    "schedule-replay",
+    "tasks",
+    "config",
+    "bench",
+    "doctor",
+)
+HEAVY = ("torch", "numpy", "gymnasium", "numba", "msgspec", "longhaul.app", "longhaul.runs")
+
+
+def test_help_needs_none_of_the_heavy_packages() -> None:
+    code = (
+        "import sys\n"
+        "from longhaul.cli.main import main\n"
+        "sys.argv = ['longhaul', '--help']\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        f"found = [name for name in {HEAVY!r} if name in sys.modules]\n"
+        "sys.exit(f'imported {found}' if found else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(command in done.stdout for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(longhaul: Longhaul, command: str) -> None:
+    for flag in ("--help", "-h"):
+        outcome = longhaul(command, flag)
+        assert outcome.code == 0
+        assert "Usage: longhaul" in outcome.out
+
+
+def test_there_are_no_other_commands_than_the_ones_tested() -> None:
+    assert {name.split()[1] for name, _ in commands(app, "longhaul")} == set(COMMANDS)
+
+
+def test_the_version_is_the_installed_one(longhaul: Longhaul) -> None:
+    from importlib.metadata import version
+
+    outcome = longhaul("--version")
+    assert (outcome.code, outcome.out) == (0, f"longhaul {version('longhaul')}\n")
+
+
+def test_no_command_at_all_shows_the_help(longhaul: Longhaul) -> None:
+    outcome = longhaul()
+    assert "Usage: longhaul" in outcome.out + outcome.err
+    assert outcome.code in (0, 2)
+
+
+def test_bench_and_doctor_speak_json_and_text(longhaul: Longhaul) -> None:
+    assert longhaul("doctor").code == 0
+    outcome = longhaul("doctor", "gym:CartPole-v77", "--json")
+    assert outcome.code == 3
+    assert '"healthy": false' in outcome.out

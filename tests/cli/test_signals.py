@@ -1,0 +1,113 @@
+"""Signals sent to a real trainer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.inspection import list_checkpoints, verify
+from longhaul.runs.reader import list_runs, read_metrics, read_sessions
+from longhaul.runs.record import Status
+from tests.app.small import CARTPOLE, flags
+
+ROOT = Path(__file__).resolve().parents[2]
+ENDLESS = flags("total_timesteps=1000000000", "checkpoint.every_seconds=0")
+
+
+@contextmanager
+def trainer(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """Start a trainer; whatever the test does, it is gone in the end."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "longhaul", "train", *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Look at the files the trainer writes until they are as wanted."""
+    while not condition():
+        try:
+            process.wait(timeout=0.05)
+        except subprocess.TimeoutExpired:
+            continue
+        raise AssertionError(f"the trainer ended early: {process.communicate()[1]}")
+
+
+def rows(root: Path) -> int:
+    """Return the number of iterations the only run has recorded."""
+    return sum(log.read_bytes().count(b"\n") for log in root.glob("*/*/metrics.jsonl"))
+
+
+def end(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str]:
+    """Send a signal and return the exit code and what was said."""
+    process.send_signal(number)
+    said = process.communicate(timeout=60)[1]
+    return process.returncode, said
+
+
+def assert_clean_stop(run: RunDirectory, reason: str) -> None:
+    """Check that the newest checkpoint is whole and holds everything that was recorded."""
+    newest = list_checkpoints(run.checkpoints)[0]
+    assert verify(newest).progress.iteration == len(read_metrics(run).rows)
+    record = run.read_record()
+    assert (record.status, record.reason) == (Status.STOPPED, reason)
+
+
+def test_signals_save_and_stop_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    command = [CARTPOLE, *ENDLESS, "--runs-root", str(tmp_path)]
+    with trainer(*command) as process:
+        wait_until(lambda: rows(tmp_path) > 0, process)
+        run = list_runs(tmp_path)[0].directory
+        assert list_checkpoints(run.checkpoints) == []
+        process.send_signal(signal.SIGUSR1)
+        wait_until(lambda: len(list_checkpoints(run.checkpoints)) == 1, process)
+        verify(list_checkpoints(run.checkpoints)[0])
+        seen = rows(tmp_path)
+        wait_until(lambda: rows(tmp_path) > seen, process)
+        code, said = end(process, signal.SIGINT)
+    assert code == 130
+    assert f"stopped by SIGINT; `longhaul resume {run.path}` continues this run" in said
+    assert "Traceback" not in said
+    assert_clean_stop(run, "stopped by SIGINT")
+    stopped_at = rows(tmp_path)
+
+    with trainer(*command) as process:
+        wait_until(lambda: rows(tmp_path) > stopped_at, process)
+        code, said = end(process, signal.SIGTERM)
+    assert code == 143
+    assert "continuing from step-" in said
+    assert "Traceback" not in said
+    assert_clean_stop(run, "stopped by SIGTERM")
+    events = [row["event"] for row in read_sessions(run).rows]
+    assert events == ["started", "stopped", "resumed", "stopped"]
+
+
+def test_a_second_interrupt_stops_at_once(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    option = f"options.kwargs.folder={str(tmp_path)!r}"
+    task = "gym:tests.cli.blocking:Blocking-v0"
+    with trainer(task, *ENDLESS, "--set", option, "--runs-root", runs) as process:
+        wait_until((tmp_path / "heard-0").exists, process)
+        process.send_signal(signal.SIGINT)
+        wait_until((tmp_path / "heard-1").exists, process)
+        code, said = end(process, signal.SIGINT)
+    assert code == 130
+    assert "Traceback" not in said
+    assert "stopped at once by a second SIGINT; `longhaul resume " in said
+    record = list_runs(runs)[0].record
+    assert record.status is Status.STOPPED
+    assert "second SIGINT" in record.reason
