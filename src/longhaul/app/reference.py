@@ -161,8 +161,8 @@ def metrics_page() -> str:
         "Every line of a run's `metrics.jsonl` holds the counters `iteration`, `env_steps` and "
         "`episodes` and the metrics of one iteration. A metric that cannot be computed is absent: "
         "there is no NaN and no made-up zero. Names in `<angle brackets>` stand for the name of a "
-        "reward term, a controller, and so on. Names known from Stable-Baselines3 mean the same "
-        "here.",
+        "reward term, a controller, and so on. Many names are known from Stable-Baselines3; what "
+        "counts is the meaning given here.",
     ]
     for group in dict.fromkeys(metric.group for metric in GENERAL):
         blocks.append(f"## {group}/")
@@ -229,7 +229,8 @@ def exit_codes_page() -> str:
         "Exit codes",
         table(("code", "meaning"), [(str(number), text) for number, text in EXIT_CODES.items()]),
         "An error is one line on the error stream that names what is wrong and what would be "
-        "right. After 130 and 143 the same command continues the run. 1 is left for what should "
-        "not happen: an error inside longhaul, shown with its traceback, and `longhaul "
-        "verify-resume` when the two runs differ.",
+        "right; arguments a command does not take are shown with its usage. After 130 and 143 the "
+        "same command continues the run. 1 is left for what should not happen: an error inside "
+        "longhaul, shown with its traceback, and `longhaul verify-resume` when the two runs "
+        "differ.",
     )
