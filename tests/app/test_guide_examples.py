@@ -142,7 +142,7 @@ def test_the_guides_task_is_found_and_trains_with_its_preset(corridor: Path) -> 
 @pytest.mark.usefixtures("corridor")
 def test_the_guides_task_refuses_wrong_options_as_the_guide_shows() -> None:
     page = (GUIDE / "own-task.md").read_text("utf-8")
-    for override in ("options.length=1", "options.lenth=1"):
+    for override in ("options.length=1", "options.lengths=1"):
         with pytest.raises(ConfigError) as refused:
             resolve(ConfigSources("corridor", overrides=(override,)))
         assert f"longhaul: {refused.value}\n" in page
