@@ -65,6 +65,16 @@ def test_a_changed_config_for_an_unfinished_run_is_refused_with_the_keys(
     assert everything_in(tmp_path) == before
 
 
+def test_a_config_from_before_a_key_existed_means_its_default(
+    longhaul: Longhaul, tmp_path: Path
+) -> None:
+    run = stopped_run(tmp_path)
+    lines = run.config.read_text().splitlines(keepends=True)
+    run.config.write_text("".join(line for line in lines if not line.startswith("noise_scale")))
+    assert longhaul(*TRAIN, "--quiet", "--runs-root", tmp_path).code == 0
+    assert env_steps(run) == [32, 64, 96]
+
+
 def test_a_finished_run_can_be_made_longer(longhaul: Longhaul, tmp_path: Path) -> None:
     run = stopped_run(tmp_path, iterations=3)
     assert longhaul("resume", run.path, "--total-timesteps", "160", "--quiet").code == 0

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from longhaul.app.config import RunConfig
-from longhaul.app.configure import differences, to_values
+from longhaul.app.configure import differences, from_values, to_values
 from longhaul.app.registry import Reference, find_kind
 from longhaul.core.config import convert
 from longhaul.core.env import VectorEnv
@@ -171,6 +171,8 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
 
 def identity(config: RunConfig) -> dict[str, str]:
     """Return what a checkpoint and the run that loads it must share."""
-    values = differences({}, to_values(config))
+    # Only what was chosen: a version with one more key still knows the checkpoints before it.
+    plain = from_values({"task": config.task})
+    values = differences(to_values(plain), to_values(config))
     text = json.dumps({key: value for key, (_, value) in values.items()}, sort_keys=True)
     return {"task": config.task, "config": hashlib.sha256(text.encode()).hexdigest()}

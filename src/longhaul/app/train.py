@@ -81,8 +81,10 @@ def resume_run(
 
 def changed_keys(run: RunDirectory, config: RunConfig) -> dict[str, tuple[Any, Any]]:
     """Return the keys that would make it another run, with the run's and the asked-for value."""
-    asked_for = tomllib.loads(write_toml(to_values(config)))
-    return differences(read_toml(run.config), asked_for)
+    # Read as a whole config, so that a key its version did not have yet means its default.
+    kept = from_values(read_toml(run.config))
+    before, asked_for = (tomllib.loads(write_toml(to_values(one))) for one in (kept, config))
+    return differences(before, asked_for)
 
 
 def check_same(run: RunDirectory, config: RunConfig) -> None:
