@@ -165,6 +165,23 @@ def test_an_environment_that_breaks_ends_the_run_with_exit_code_3(
         assert says in run.record.reason
 
 
+def test_an_environment_that_breaks_beside_the_learner_ends_the_run_too(
+    longhaul: Longhaul, tmp_path: Path
+) -> None:
+    task, setup = "gym:Toy/BrokenStep-v0", flags("collect.overlap=true")
+    outcome = longhaul("train", task, *setup, "--quiet", "--runs-root", tmp_path)
+    assert outcome.code == 3
+    assert "the simulator fell over" in outcome.problem
+
+
+def test_an_evaluation_that_cannot_be_kept_is_refused(longhaul: Longhaul, tmp_path: Path) -> None:
+    run = finished_run(tmp_path)
+    run.evaluations.write_text("a file where the folder has to be")
+    outcome = longhaul("evaluate", run.path, "--episodes", "1")
+    assert outcome.code == 6
+    assert str(run.evaluations) in outcome.problem
+
+
 def test_a_liar_about_seeds_is_told_of_and_trained_all_the_same(
     longhaul: Longhaul, tmp_path: Path
 ) -> None:

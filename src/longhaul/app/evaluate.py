@@ -21,7 +21,7 @@ from longhaul.core.settings import Assignment
 from longhaul.engine.evaluator import figures
 from longhaul.runs.checkpoint import Loaded, load_checkpoint, load_newest
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.durable import replace_file
+from longhaul.runs.durable import replace_file, storage_errors
 from longhaul.runs.inspection import checkpoint_name
 from longhaul.runs.reader import read_checkpoints
 from longhaul.runs.retention import rank_checkpoints
@@ -167,7 +167,8 @@ def best_checkpoint(run: RunDirectory) -> Path:
 
 def write_evaluation(run: RunDirectory, result: Evaluated) -> None:
     """Keep the result in the run's directory; the same evaluation overwrites itself."""
-    run.evaluations.mkdir(exist_ok=True)
     kind = "greedy" if result.greedy else "sampled"
     name = f"{result.checkpoint}-{len(result.episodes)}-{kind}-seed{result.seed}.json"
-    replace_file(run.evaluations / name, result.as_json().encode() + b"\n")
+    with storage_errors(run.evaluations):
+        run.evaluations.mkdir(exist_ok=True)
+        replace_file(run.evaluations / name, result.as_json().encode() + b"\n")
