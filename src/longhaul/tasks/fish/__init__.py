@@ -1,0 +1,1 @@
+"""A school of fish that must survive a passing predator."""

@@ -1,0 +1,315 @@
+"""Many schools of fish as one batch of simulators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Slots, Start
+from longhaul.core.errors import CheckpointError, EnvError
+from longhaul.core.settings import Settings
+from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
+from longhaul.core.state import State
+from longhaul.tasks.fish.draw import Scene, draw_scene
+from longhaul.tasks.fish.observe import input_count
+from longhaul.tasks.fish.options import DENSITY_PENALTY, ESCAPE_BOOST, SCHOOL_SIZE, Options
+from longhaul.tasks.fish.reset import draw, hunt_draws, make_plan, place_school
+from longhaul.tasks.fish.reward import ORIGINAL_TERMS, PLAIN_TERMS
+from longhaul.tasks.fish.starts import PositionStart, SeedStart, ThrownStart, read_start
+from longhaul.tasks.fish.step import show_schools, step_schools
+from longhaul.tasks.fish.world import ABSENT, ACTIONS, SURVIVED, Rows, Rules, World, single
+
+_SAVED = (
+    "fish",
+    "alive",
+    "deaths",
+    "predators",
+    "elapsed",
+    "limit",
+    "size",
+    "over",
+    "density_penalty",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SchoolFactory:
+    """Makes batches of schools; picklable."""
+
+    options: Options
+    follows_settings: bool = True
+    """Whether settings change the world; a fixed suite of episodes must stay as it is."""
+
+    def __call__(self, count: int) -> Schools:
+        """Return `count` schools."""
+        return Schools(self, count)
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The shapes and promises of one school, in which every fish is a row."""
+        options = self.options
+        inputs = input_count(
+            own_frame=options.inputs == "own_frame",
+            predators=options.predator.count,
+            has_obstacles=bool(options.obstacles),
+            sees_neighbours=options.neighbours.inputs,
+        )
+        return EnvSpec(
+            id="fish",
+            observation={"obs": Part((inputs,))},
+            action=Discrete(ACTIONS),
+            rows=options.fish,
+            tier=Tier.SNAPSHOT,
+            terms=PLAIN_TERMS if options.reward.kind == "plain" else ORIGINAL_TERMS,
+        )
+
+
+def fish_envs(options: Options, *, follows_settings: bool = True) -> BatchedEnvs:
+    """Return the source of schools whose fish act each for itself."""
+    factory = SchoolFactory(options, follows_settings)
+    return BatchedEnvs(factory.spec, factory)
+
+
+class Schools:
+    """A batch of schools behind the `BatchedEnv` protocol."""
+
+    def __init__(self, factory: SchoolFactory, count: int) -> None:
+        options = factory.options
+        self.options = options
+        self._spec = factory.spec
+        self._count = count
+        self._follows_settings = factory.follows_settings
+        self._world = _empty_world(options, count)
+        self._rules = _rules(options)
+        self._plan = make_plan(options.start)
+        self._boost = options.start.escape_boost_speed
+        self._density_penalty = options.reward.density_penalty
+        self._size = options.fish
+        self._rows: Rows
+        self.bind(Slots.allocate(self._spec, count * options.fish))
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The shapes and promises of one school."""
+        return self._spec
+
+    @property
+    def count(self) -> int:
+        """How many schools there are."""
+        return self._count
+
+    @property
+    def over(self) -> Bools:
+        """[count], True for schools whose episode ended in the last step."""
+        over: Bools = self._world.over
+        return over
+
+    @property
+    def world(self) -> World:
+        """The state of all schools; writing it is for tests."""
+        return self._world
+
+    def death_steps(self, env: int) -> NDArray[np.int32]:
+        """Return the step each fish of one school died in so far, -1 for those alive.
+
+        Of an episode that is over, until the school is reset.
+        """
+        steps: NDArray[np.int32] = self._world.deaths[env, : self._world.size[env]]
+        return steps.copy()
+
+    def present_start(self, env: int) -> PositionStart:
+        """Return everybody's place and velocity, from which another episode can begin."""
+        size = self._world.size[env]
+        return PositionStart.of(self._world.fish[env, :size], self._world.predators[env])
+
+    def bind(self, slots: Slots) -> None:
+        """Write into these arrays, `count * spec.rows` rows, env-major."""
+        # The kernels always write all terms; nobody reads those the reward does not have.
+        terms = {name: np.zeros_like(slots.reward) for name in ORIGINAL_TERMS} | slots.terms
+        self._rows = Rows(
+            slots.obs["obs"],
+            slots.active,
+            slots.reward,
+            slots.terminated,
+            slots.truncated,
+            *(terms[name] for name in ORIGINAL_TERMS),
+        )
+
+    def reset(
+        self, envs: NDArray[np.int64], seeds: NDArray[np.int64], starts: list[Start | None]
+    ) -> None:
+        """Begin an episode in each of `envs`."""
+        for env, seed, start in zip(envs.tolist(), seeds.tolist(), starts, strict=True):
+            self._begin(env, seed, start)
+        show_schools(self._world, self._rows, self._rules, envs)
+
+    def step(self, begin: int, end: int, actions: Array) -> None:
+        """Step schools `begin` to `end`; safe to call at once for disjoint ranges."""
+        step_schools(self._world, self._rows, self._rules, (begin, end), actions)
+
+    def ending(self, env: int) -> Ending:
+        """Tell how the episode of `env`, which is over, ended."""
+        deaths = self.death_steps(env)
+        died = deaths[deaths > 0]
+        alive = len(deaths) - len(died)
+        metrics = {
+            "survival_rate": alive / len(deaths),
+            "final_num_alive": float(alive),
+            "step_one_deaths": float((died == 1).sum()),
+        }
+        if died.size:
+            metrics["first_death_step"] = float(died.min())
+        if alive == 0:
+            return Ending("all_dead", metrics)
+        is_short = self._world.limit[env] < self.options.time_limit
+        return Ending("cut" if is_short else "time_limit", metrics)
+
+    def configure(self, settings: Settings) -> None:
+        """Take settings into account from each school's next reset on."""
+        if not self._follows_settings:
+            return
+        if ESCAPE_BOOST.name in settings:
+            self._boost = settings[ESCAPE_BOOST]
+        if DENSITY_PENALTY.name in settings:
+            self._density_penalty = settings[DENSITY_PENALTY]
+        if SCHOOL_SIZE.name in settings:
+            self._size = settings[SCHOOL_SIZE]
+
+    def scene(self, env: int) -> Scene:
+        """Return what there is to see of one school."""
+        world, size = self._world, int(self._world.size[env])
+        return Scene(
+            fish=world.fish[env, :size].copy(),
+            alive=world.alive[env, :size].copy(),
+            predators=world.predators[env].copy(),
+            obstacles=self._rules.obstacles,
+            elapsed=int(world.elapsed[env]) / int(world.limit[env]),
+        )
+
+    def frame(self, env: int) -> NDArray[np.uint8] | None:
+        """Return the present picture of one school, 800 x 800."""
+        return draw_scene(self.scene(env))
+
+    def snapshot(self) -> State:
+        """Return the state of all schools; nothing is drawn after a start, so it is complete."""
+        world = self._world._asdict()
+        return {name: world[name].copy() for name in _SAVED}
+
+    def restore(self, state: State) -> None:
+        """Continue from a snapshot and write the slots."""
+        world = self._world._asdict()
+        for name in _SAVED:
+            if world[name].shape != state[name].shape:
+                raise CheckpointError(
+                    f"the saved schools' {name} are {state[name].shape}, not {world[name].shape}; "
+                    "resume with the options of the run"
+                )
+            world[name][...] = state[name]
+        show_schools(self._world, self._rows, self._rules, np.arange(self._count))
+
+    def close(self) -> None:
+        """Free what the schools hold: nothing."""
+
+    def _begin(self, env: int, seed: int, value: Start | None) -> None:
+        world = self._world
+        size, boost = self._size, self._boost
+        world.limit[env] = self._limit(seed)
+        start = None if value is None else read_start(value)
+        if isinstance(start, SeedStart):
+            seed = start.seed
+            boost = boost if start.boost is None else start.boost
+            size = size if start.size is None else start.size
+        if isinstance(start, PositionStart):
+            size = len(start.fish)
+        if not 1 <= size <= self.options.fish:
+            raise EnvError(f"a start with {size} fish does not fit a school of {self.options.fish}")
+        world.size[env] = size
+        world.alive[env] = np.arange(self.options.fish) < size
+        world.deaths[env] = np.where(world.alive[env], SURVIVED, ABSENT)
+        world.elapsed[env] = 0
+        world.over[env] = False
+        world.density_penalty[env] = self._density_penalty
+        world.fish[env, size:] = 0.0
+        if isinstance(start, PositionStart):
+            self._put(env, start)
+        else:
+            throws = np.zeros((self.options.predator.count, 3))
+            if isinstance(start, ThrownStart):
+                throws[0] = (*start.velocity, 2 if start.after_pre_roll else 1)
+            self._draw(env, seed, boost, throws)
+
+    def _put(self, env: int, start: PositionStart) -> None:
+        predators = self._world.predators[env]
+        if len(start.predators) != len(predators):
+            raise EnvError(
+                f"a start with {len(start.predators)} predators does not fit a world with "
+                f"{len(predators)}"
+            )
+        self._world.fish[env, : len(start.fish)] = start.fish
+        predators[:] = start.predators
+
+    def _draw(self, env: int, seed: int, boost: float, throws: NDArray[np.float64]) -> None:
+        world = self._world
+        draws = draw(
+            np.random.default_rng(seed),
+            self.options.start,
+            fish=int(world.size[env]),
+            hunts=tuple(hunt_draws(self._plan, thrown=throw[2] == 1) for throw in throws),
+            boost=boost,
+        )
+        place_school(world, env, draws, self._plan, throws, self._rules.obstacles)
+
+    def _limit(self, seed: int) -> int:
+        """Return how long the episode of this seed may last; draws nothing from its stream."""
+        options = self.options
+        if options.short_share == 0.0:
+            return options.time_limit
+        is_short = _share_of(seed) < options.short_share
+        return min(options.short_limit, options.time_limit) if is_short else options.time_limit
+
+
+def _share_of(seed: int) -> float:
+    """Return a number in [0, 1) that looks random over seeds (the finaliser of splitmix64)."""
+    mask = (1 << 64) - 1
+    word = (seed + 0x9E3779B97F4A7C15) & mask
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & mask
+    return float((word ^ (word >> 31)) / 2.0**64)
+
+
+def _empty_world(options: Options, count: int) -> World:
+    fish = options.fish
+    return World(
+        fish=np.zeros((count, fish, 4), np.float32),
+        alive=np.zeros((count, fish), np.bool_),
+        deaths=np.full((count, fish), ABSENT, np.int32),
+        predators=np.zeros((count, options.predator.count, 4), np.float32),
+        elapsed=np.zeros(count, np.int32),
+        limit=np.ones(count, np.int32),
+        size=np.zeros(count, np.int32),
+        over=np.ones(count, np.bool_),
+        density_penalty=np.zeros(count, np.float32),
+        nearby=np.zeros((count, fish, 7), np.float32),
+        closest=np.zeros((count, options.neighbours.average_count, 3), np.float32),
+    )
+
+
+def _rules(options: Options) -> Rules:
+    reward = options.reward
+    return Rules(
+        obstacles=np.array(options.obstacles, np.float32).reshape(-1, 3),
+        sees_neighbours=options.neighbours.inputs,
+        needs_neighbours=options.neighbours.inputs or reward.divergence != 0,
+        own_frame=options.inputs == "own_frame",
+        plain_reward=reward.kind == "plain",
+        limit_ends=options.limit_ends,
+        neighbour_radius=single(options.neighbours.radius),
+        alive_reward=single(reward.alive),
+        death_penalty=single(reward.death),
+        density_target=single(reward.density_target),
+        divergence_reward=single(reward.divergence),
+        homing=single(options.predator.homing),
+        homing_speed=single(options.predator.homing_speed),
+    )

@@ -1,0 +1,69 @@
+"""Fixed lists of episodes, on which policies are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from longhaul.core.seeds import Seeds
+from longhaul.tasks.fish.options import NeighbourOptions, Options, StartOptions
+from longhaul.tasks.fish.starts import SeedStart
+
+V38_BASE = 411232
+V38_BOOSTS = (0.75, 0.75, 0.76, 0.78, 0.80, 0.80, 0.80)
+V38_EPISODES = 12
+SUITE_FISH = 96
+FRESH_EPISODES = 100
+FRESH_BOOST = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A frozen list of starts with the number of fish they are played with."""
+
+    name: str
+    starts: tuple[SeedStart, ...]
+    fish: int = SUITE_FISH
+    drops_last_sector: bool = False
+
+    def options(self, options: Options) -> Options:
+        """Return `options` with whole episodes, this many fish, and the declared starts.
+
+        What the fish see, who hunts and what stands in the way stay as they are.
+        """
+        return replace(
+            options,
+            fish=self.fish,
+            acting="each",
+            short_share=0.0,
+            time_limit=500,
+            start=StartOptions(drops_last_sector=self.drops_last_sector),
+        )
+
+
+def version_38() -> Suite:
+    """Return the 84 episodes of the reference run's seven evaluations.
+
+    Their seeds are one series that was not restarted in between; their boost followed training.
+    """
+    generator = np.random.default_rng(V38_BASE)
+    starts = tuple(
+        SeedStart(int(generator.integers(0, 2**31 - 1)), boost)
+        for boost in V38_BOOSTS
+        for _ in range(V38_EPISODES)
+    )
+    return Suite("v38", starts, drops_last_sector=True)
+
+
+def fresh(number: int = 0, *, episodes: int = FRESH_EPISODES) -> Suite:
+    """Return episodes no design has looked at; another `number`, other episodes."""
+    seeds = Seeds(number)
+    starts = (
+        SeedStart(seeds.integer("fish", "suite", case), FRESH_BOOST) for case in range(episodes)
+    )
+    return Suite(f"fresh-{number}", tuple(starts))
+
+
+REFERENCE_OPTIONS = Options(inputs="world", neighbours=NeighbourOptions(inputs=False))
+"""The inputs reference policies read."""

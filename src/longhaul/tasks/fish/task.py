@@ -1,0 +1,82 @@
+"""Building the fish task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from longhaul.core.env import BatchedEnvs, Episode
+from longhaul.core.errors import ConfigError
+from longhaul.core.metrics import Metric, Metrics
+from longhaul.core.task import Evaluation, Panel, Task
+from longhaul.nets.actor_critic import build_policy
+from longhaul.tasks.fish.broadcast import broadcast_envs
+from longhaul.tasks.fish.options import Options
+from longhaul.tasks.fish.school import fish_envs
+from longhaul.tasks.kind import TaskKind, TaskRequest
+
+METRICS = (
+    Metric("env/survival_rate", "share of fish alive at the end of their episodes"),
+    Metric("env/survival_rate_full", "the same over episodes that were not cut short"),
+    Metric("env/first_death_step", "mean step of the first death, where there was one"),
+    Metric("env/step_one_deaths", "mean number of fish that died in the first step"),
+)
+SOLVED = 0.97
+
+
+def build(request: TaskRequest) -> Task:
+    """Return the task of keeping a school alive."""
+    if request.argument:
+        raise ConfigError(
+            f"task 'fish' takes no argument, not {request.argument!r}; "
+            "its world is described by the [options] table"
+        )
+    options: Options = request.options
+    envs = task_envs(options)
+    return Task(
+        name="fish",
+        envs=envs,
+        make_policy=lambda: build_policy(envs.spec, request.policy),
+        summarise=summarise,
+        settings=options.settings(),
+        metrics=METRICS,
+        evaluation=Evaluation(metric="eval/survival_rate", solved=SOLVED),
+        panels=(
+            Panel("Survival", ("env/survival_rate", "env/survival_rate_full")),
+            Panel("Early deaths", ("env/first_death_step", "env/step_one_deaths")),
+        ),
+    )
+
+
+def task_envs(options: Options) -> BatchedEnvs:
+    """Return the source of schools these options describe."""
+    return broadcast_envs(options) if options.acting == "broadcast" else fish_envs(options)
+
+
+def summarise(episodes: Sequence[Episode]) -> Metrics:
+    """Return the fish's own figures of a rollout; absent where nothing was measured."""
+    whole = [episode for episode in episodes if episode.reason != "cut"]
+    return {
+        **_mean("env/survival_rate", episodes, lambda e: e.metrics["survival_rate"]),
+        **_mean("env/survival_rate_full", whole, lambda e: e.metrics["survival_rate"]),
+        **_mean(
+            "env/first_death_step",
+            [episode for episode in episodes if "first_death_step" in episode.metrics],
+            lambda e: e.metrics["first_death_step"],
+        ),
+        **_mean("env/step_one_deaths", episodes, lambda e: e.metrics["step_one_deaths"]),
+    }
+
+
+def _mean(name: str, episodes: Sequence[Episode], value: Callable[[Episode], float]) -> Metrics:
+    return {name: sum(map(value, episodes)) / len(episodes)} if episodes else {}
+
+
+TASK = TaskKind(
+    name="fish",
+    summary="a school of fish that must survive a passing predator",
+    options=Options,
+    build=build,
+    examples=("fish",),
+    presets=Path(__file__).parent / "presets",
+)
