@@ -59,8 +59,9 @@ def length_of(seed: int) -> int:
 class Diary:
     """Shows its seed, row and step; everything else follows from these and the actions.
 
-    Episodes of even seeds are terminated, those of odd seeds truncated. In every third the last
-    row leaves after two steps. Every fourth action of a row is not the policy's own.
+    Episodes of even seeds are terminated, those of odd seeds truncated, those of every fourth both.
+    In every third the last row leaves after two steps. Every fourth action of a row is not the
+    policy's own.
     """
 
     def __init__(self, factory: DiaryFactory) -> None:
@@ -96,7 +97,7 @@ class Diary:
         leaves = goes_early & (rows == len(rows) - 1)
         ends = was_active & over
         slots.terminated[:] = was_active & (leaves | (ends & (self.seed % 2 == 0)))
-        slots.truncated[:] = ends & (self.seed % 2 == 1)
+        slots.truncated[:] = ends & (self.seed % 4 != 2)
         slots.active[:] = was_active & ~slots.terminated
         self._show()
         return Ending("over", {"odd": float(self.seed % 2)}) if over else None
