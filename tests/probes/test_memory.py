@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from longhaul.core.env import SingleEnvs
@@ -36,7 +38,7 @@ def lessons(core: CoreKind, algorithm: str, *, rollouts: int) -> Lessons:
             normalise_advantage=normalise_advantage,
         ),
         policy=PolicyConfig(
-            hidden=(16,), core=core, core_size=16, core_layers=1, core_heads=2, memory_length=6
+            hidden=(16,), core=core, core_size=16, core_layers=1, core_heads=2, memory_length=12
         ),
     )
 
@@ -64,5 +66,7 @@ def test_without_a_delay_the_cue_of_the_step_before_is_recalled(algorithm: str) 
 @pytest.mark.parametrize("algorithm", LEARNERS)
 @pytest.mark.parametrize("core", ["gru", "lstm", "transformer"])
 def test_a_long_delay_is_bridged(core: CoreKind, algorithm: str) -> None:
-    taught = teach(recall(delay=8), algorithm, lessons(core, algorithm, rollouts=300))
+    # Whole episodes in one sequence: no gradient reaches a cue in the chunk before.
+    whole = replace(lessons(core, algorithm, rollouts=300), steps=40, chunk=40)
+    taught = teach(recall(delay=8), algorithm, whole)
     assert taught.mean_return(90) > 0.9
