@@ -63,5 +63,5 @@ class RunConfig:
 
 
 FREE_TO_CHANGE = ("total_timesteps", "checkpoint", "evaluate.final_episodes", "evaluate.num_envs")
-"""Keys that may differ when a run goes on: they change when it stops or what is kept, never what
-is computed."""
+"""Keys that may differ when a run goes on: they change when it stops or what is kept. A schedule
+along `run` does follow a changed `total_timesteps`: it is stretched over the longer run."""

@@ -10,8 +10,8 @@ from typing import Any
 from longhaul.app.text import columns
 from longhaul.core.errors import CheckpointError, ConfigError
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.inspection import MANIFEST_FILE, verify
-from longhaul.runs.reader import read_checkpoints, read_metrics, read_run, read_sessions
+from longhaul.runs.inspection import MANIFEST_FILE, list_checkpoints, verify
+from longhaul.runs.reader import read_metrics, read_run, read_sessions
 
 SHOWN = (
     "rollout/ep_rew_mean",
@@ -76,10 +76,19 @@ def run_facts(directory: RunDirectory) -> dict[str, Any]:
         "resumed": sum(row.get("event") == "resumed" for row in sessions),
         "metrics": {name: last[name] for name in SHOWN if name in last},
         "checkpoints": {
-            entry.path.name: entry.problem or "whole" for entry in read_checkpoints(directory)
+            path.name: _soundness(path) for path in list_checkpoints(directory.checkpoints)
         },
         "versions": run.record.versions,
     }
+
+
+def _soundness(path: Path) -> str:
+    """Return `whole` after reading every byte of a checkpoint, or what is wrong with it."""
+    try:
+        verify(path)
+    except CheckpointError as error:
+        return f"damaged: {error}"
+    return "whole"
 
 
 def as_text(facts: dict[str, Any], indent: str = "") -> str:

@@ -92,6 +92,6 @@ def check_same(run: RunDirectory, config: RunConfig) -> None:
     if changed := changed_keys(run, config):
         listed = ", ".join(f"{key}: {old!r} -> {new!r}" for key, (old, new) in changed.items())
         raise ConfigError(
-            f"the unfinished run {run.path} was started with another config ({listed}); "
+            f"the run {run.path} was started with another config ({listed}); "
             "start a new one with another --name, or give the old values to continue it"
         )
