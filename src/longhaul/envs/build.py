@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 
 from longhaul.core.env import BatchedEnvs, EnvSource, SingleEnvs, VectorEnv
 from longhaul.core.errors import ConfigError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.envs.batched import BatchedVectorEnv
-from longhaul.envs.config import Runtime
+from longhaul.envs.config import ProcessesConfig, Runtime
+from longhaul.envs.processes.faults import SILENCE, Listeners
+from longhaul.envs.processes.vector import ProcessVectorEnv
 from longhaul.envs.serial import SerialVectorEnv
 
 MOST_AUTO_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Supervision:
+    """How worker processes are watched, and who is told of their faults."""
+
+    config: ProcessesConfig = field(default_factory=ProcessesConfig)
+    listeners: Listeners = SILENCE
+
+
+UNWATCHED = Supervision()
 
 
 def make_vector_env(
@@ -21,6 +35,7 @@ def make_vector_env(
     seeds: EpisodeSeeds,
     runtime: Runtime = "auto",
     threads: int = 0,
+    supervision: Supervision = UNWATCHED,
 ) -> VectorEnv:
     """Return `count` environments of `source`, run the way it offers or the way asked for."""
     if threads < 0:
@@ -30,10 +45,23 @@ def make_vector_env(
             if runtime == "batched":
                 raise ConfigError(
                     f"env.runtime = 'batched': {source.spec.id} is made one at a time; "
-                    "use 'auto' or 'serial'"
+                    "use 'auto', 'serial' or 'processes'"
+                )
+            if runtime == "processes" or (runtime == "auto" and source.prefers_processes):
+                return ProcessVectorEnv(
+                    source,
+                    count,
+                    seeds,
+                    config=supervision.config,
+                    listeners=supervision.listeners,
                 )
             return SerialVectorEnv(source, count, seeds)
         case BatchedEnvs():
+            if runtime == "processes":
+                raise ConfigError(
+                    f"env.runtime = 'processes': {source.spec.id} is made many at a time and runs "
+                    "in the trainer's process; use 'auto', 'serial' or 'batched'"
+                )
             # Serial for a batch is the same arrays without threads: nothing else would differ.
             used = 1 if runtime == "serial" else threads or _auto_threads()
             return BatchedVectorEnv(source, count, seeds, threads=used)

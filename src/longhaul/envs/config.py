@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-Runtime = Literal["auto", "serial", "batched"]
+Runtime = Literal["auto", "serial", "batched", "processes"]
 TierChoice = Literal["auto", "A", "B", "C", "D"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessesConfig:
+    """Settings of the `[env.processes]` table: worker processes and what they may do wrong."""
+
+    workers: int = 0
+    """Worker processes that share the environments; 0 takes one per core. Results do not depend
+    on it."""
+    least_deadline_seconds: float = 5.0
+    """An environment that does not answer for 20 times its usual time counts as hung, but never
+    before this time."""
+    construct_seconds: float = 120.0
+    """Longest time the making of one environment may take, imports included."""
+    reset_seconds: float = 60.0
+    """Longest time one reset may take."""
+    step_seconds: float = 60.0
+    """Longest time one step may take."""
+    close_seconds: float = 5.0
+    """Longest time the workers are given to close their environments before they are killed."""
+    construct_restarts: int = 9
+    """Restarts of workers whose environments cannot be made before the run stops with exit 3."""
+    restarts_in_a_row: int = 9
+    """Restarts of one worker without a single step in between before its environments are given
+    up."""
+    restarts_per_minute: int = 30
+    """Restarts of one worker within a minute before its environments are given up."""
+    fewest_envs: float = 0.5
+    """Share of the environments that must be left; with fewer the run stops with exit 3."""
+    seed_strikes: int = 3
+    """Times an episode may fail at the same step before its seed is set aside."""
+    most_quarantined: int = 100
+    """Seeds that may be set aside before the run stops with exit 3."""
+    most_dropped: int = 100
+    """Transitions with unusable values that may be dropped before the run stops with exit 4."""
+    memory_growth_mb: int = 2048
+    """Memory a worker may gain before it is replaced at an episode's end; 0 turns the watch off."""
+    memory_check_seconds: float = 5.0
+    """Time between two looks at the workers' memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +54,8 @@ class EnvConfig:
 
     runtime: Runtime = "auto"
     """How they run: `auto` takes what the environment offers, `serial` one after another in the
-    trainer's process, `batched` as arrays stepped by native code."""
+    trainer's process, `batched` as arrays stepped by native code, `processes` in supervised
+    worker processes."""
     threads: int = 0
     """Threads that share a batched environment's simulators; 0 takes one per core, at most 4.
     Results do not depend on it."""
@@ -25,3 +65,5 @@ class EnvConfig:
     check_seeds: bool = True
     """Before training, compare two resets and two short episodes with one seed; an environment
     that differs is reported and run as tier D."""
+    processes: ProcessesConfig = field(default_factory=ProcessesConfig)
+    """How worker processes are supervised, for the `processes` runtime."""

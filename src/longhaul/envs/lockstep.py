@@ -28,12 +28,11 @@ class Lockstep(ABC):
             raise ConfigError(f"env.count = {count}: at least one environment is needed")
         self._spec = spec
         self._count = count
-        self._slots = Slots.allocate(spec, count * spec.rows)
-        self._actions = empty_actions(spec, count * spec.rows)
+        self._slots, self._actions = self._allocate()
         self._ledger = EpisodeLedger(spec, count, seeds)
         self._dealer = StartDealer()
         self._guard = SlotGuard(spec, self._slots)
-        self._log = ActionLog(spec.action, self._actions.shape, lambda: min(self._ledger.begun))
+        self._log = ActionLog(spec.action, self._actions.shape, self._oldest_tick)
         self._is_logged = spec.tier is Tier.REPLAY
         self._is_continuous = isinstance(spec.action, Continuous)
         self._settings: Settings | None = None
@@ -41,6 +40,15 @@ class Lockstep(ABC):
         self._any_started = True
         # The record of a step in which nothing ended is the same every time.
         self._uneventful = Step(self._slots, None, ())
+
+    def _allocate(self) -> tuple[Slots, Array]:
+        """Return the arrays the simulators write, and those they read their actions from."""
+        rows = self._count * self._spec.rows
+        return Slots.allocate(self._spec, rows), empty_actions(self._spec, rows)
+
+    def _oldest_tick(self) -> int:
+        """Return the tick of the first action that may still be needed."""
+        return min(self._ledger.begun)
 
     @abstractmethod
     def _begin(self, envs: Sequence[int], settings: Settings | None) -> None:

@@ -31,8 +31,8 @@ class ActionLog:
         self._size += 1
 
     def since(self, tick: int, rows: slice) -> Array:
-        """Return a copy of the actions of these rows from `tick` on."""
-        return self._stored[tick - self._first : self._size, rows].copy()
+        """Return a copy of the actions of these rows from `tick` on, as far as they are kept."""
+        return self._stored[max(tick - self._first, 0) : self._size, rows].copy()
 
     def restart(self, tick: int) -> None:
         """Forget everything; the next actions are those of `tick`."""

@@ -1,0 +1,70 @@
+"""The first thing a worker process runs: it ties itself to its trainer before importing much."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+
+PR_SET_PDEATHSIG = 1
+HEADER = struct.Struct("<QIII")
+MARK = 9
+PROGRAM = (
+    "import json, sys; settings = json.loads(sys.argv[1]); sys.path[:] = settings['path']; "
+    "from longhaul.envs.processes.entry import main; main(settings)"
+)
+"""What the interpreter of a worker is given to run."""
+
+
+def die_with(parent: int) -> None:
+    """Have the system kill this process when the trainer ends, however it ends.
+
+    The signal cannot be held up, not even by native code that keeps the interpreter's lock.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def main(settings: dict[str, object]) -> None:
+    """Run as the worker that `settings` describe until the trainer closes the socket."""
+    parent, generation, worker, end, memory, crash = (
+        int(str(settings[name]))
+        for name in ("parent", "generation", "worker", "socket", "memory", "crash")
+    )
+    die_with(parent)
+    # Ctrl-C is the trainer's business: it stops after a checkpoint and closes its workers itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for descriptor in (end, memory, crash):
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 - it has no name
+    faulthandler.enable(crash)
+    faulthandler.register(signal.SIGUSR1, crash, all_threads=True)
+    line = socket.socket(fileno=end)
+    line.settimeout(None)
+    mark(line, generation, worker, "import_start")
+    del sys.argv[1:]
+    from longhaul.envs.processes.worker import serve  # after the mark: it imports NumPy
+
+    serve(line, memory, generation)
+
+
+def mark(
+    line: socket.socket, generation: int, worker: int, stage: str, env: int | None = None
+) -> None:
+    """Tell the trainer that a stage was entered or left."""
+    facts = {
+        "stage": stage,
+        "worker": worker,
+        "pid": os.getpid(),
+        "env": env,
+        "seconds": time.monotonic(),
+    }
+    payload = json.dumps(facts).encode()
+    line.sendall(HEADER.pack(0, generation, MARK, len(payload)) + payload)

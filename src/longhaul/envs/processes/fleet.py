@@ -1,0 +1,264 @@
+"""All worker processes: giving them orders, waiting for answers, noticing who died or hangs."""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing.spawn
+import pickle
+import select
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from longhaul.core.env import SingleEnvs
+from longhaul.core.errors import ConfigError, LonghaulError
+from longhaul.envs.config import ProcessesConfig
+from longhaul.envs.processes.channel import SLICE_SECONDS, ChannelClosedError
+from longhaul.envs.processes.deadlines import Deadlines
+from longhaul.envs.processes.mailbox import COUNT, ENV, POSITION, STAGE, WORDS, Mailbox
+from longhaul.envs.processes.messages import Answer, Hello, Kind, Loss, Order, Stage
+from longhaul.envs.processes.process import WorkerProcess, start_worker
+
+STACK_SECONDS = 0.2  # for a hung worker to write its stack
+STEP_ALL = Order(Kind.STEP)
+STUCK_SHARE = 0.5  # of the deadline, after which a silent worker is named
+
+
+@dataclass(slots=True)
+class _Silence:
+    """Since when a worker has shown no progress."""
+
+    count: int
+    seconds: float = 0.0
+    named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A worker that is late but not yet given up."""
+
+    worker: int
+    pid: int
+    stage: Stage
+    env: int | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Vigil:
+    """Who is waited for, what has come so far, and how long each has been silent."""
+
+    asked: list[WorkerProcess]
+    results: dict[int, Answer | Loss]
+    at_most: float
+    silences: dict[int, _Silence] = field(default_factory=dict)
+
+    def waiting(self) -> list[WorkerProcess]:
+        """Return those who have not answered."""
+        return [process for process in self.asked if process.worker not in self.results]
+
+
+class Fleet:
+    """Workers by number; each holds a fixed share of the environments."""
+
+    def __init__(
+        self, source: SingleEnvs, mailbox: Mailbox, shares: Mapping[int, tuple[int, ...]],
+        config: ProcessesConfig, *, count: int,
+    ) -> None:  # fmt: skip
+        self._mailbox = mailbox
+        self._config = config
+        self._deadlines = Deadlines(config)
+        self._shares = dict(shares)
+        self._words = {worker: mailbox.words(worker) for worker in shares}
+        self._processes: dict[int, WorkerProcess] = {}
+        self._losses: dict[int, Loss] = {}
+        self._generation = 0
+        self._spec = source.spec
+        self._count = count
+        self._factory, self._main = _packed_factory(source)
+        # Workers are tied to the life of the thread that starts them, so it is one of our own.
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="start-workers")
+        self.on_mark: Callable[[dict[str, Any]], None] = lambda mark: None
+        self.on_stuck: Callable[[Stuck], None] = lambda stuck: None
+
+    def pid(self, worker: int) -> int:
+        """Return the number of a worker's process, 0 if it has none."""
+        process = self._processes.get(worker)
+        return 0 if process is None else process.pid
+
+    def is_alive(self, worker: int) -> bool:
+        """Whether a worker has a process that is believed to live."""
+        return worker in self._processes
+
+    def start(self, workers: Collection[int]) -> dict[int, Answer | Loss]:
+        """Start processes and have them make their environments; all at once."""
+        orders = {}
+        for worker in workers:
+            assert worker not in self._processes
+            words = self._words[worker]
+            self._deadlines.remember(words)
+            for index in range(WORDS):
+                words[index] = 0
+            self._generation += 1
+            self._processes[worker] = self._starter.submit(
+                start_worker, worker, self._generation, self._mailbox.descriptor
+            ).result()
+            hello = Hello(
+                worker, self._spec, self._count, len(self._shares), self._shares[worker],
+                self._factory, self._main,
+            )  # fmt: skip
+            orders[worker] = Order(Kind.HELLO, hello)
+        return self.exchange(orders)
+
+    def exchange(
+        self, orders: Mapping[int, Order], *, at_most: float = math.inf
+    ) -> dict[int, Answer | Loss]:
+        """Give each worker its order, then wait for all; a lost worker is gone when this returns.
+
+        Answers are read in turn, without asking who is ready: each costs one system call.
+        """
+        results: dict[int, Answer | Loss] = {}
+        asked = []
+        for worker, order in orders.items():
+            process = self._processes.get(worker)
+            if process is None:
+                results[worker] = self._losses[worker]
+                continue
+            try:
+                process.channel.order(order.kind, _packed(order.payload))
+                asked.append(process)
+            except ChannelClosedError:
+                results[worker] = self._bury(process, "died", 0.0)
+        vigil = _Vigil(asked, results, at_most)
+        for process in asked:
+            while process.worker not in results:
+                if not self._receive(process, results):
+                    self._look(vigil)
+        return results
+
+    def step_all(self, workers: Collection[int]) -> dict[int, Answer | Loss]:
+        """Step every environment of these workers; the way of nearly all steps."""
+        return self.exchange(dict.fromkeys(workers, STEP_ALL))
+
+    def _receive(self, process: WorkerProcess, results: dict[int, Answer | Loss]) -> bool:
+        """Take in one message; return whether there was any."""
+        try:
+            received = process.channel.receive()
+        except ChannelClosedError:
+            results[process.worker] = self._bury(process, "died", 0.0)
+            return True
+        if received is None:
+            return False
+        if isinstance(received, Answer):
+            results[process.worker] = received
+        else:
+            self.on_mark(json.loads(received))
+        return True
+
+    def _look(self, vigil: _Vigil) -> None:
+        """Look at the workers still waited for; kill those that are past their deadline.
+
+        Silence is counted in slices actually waited, so that a trainer that was itself stopped
+        for an hour blames nobody.
+        """
+        fleet = [self._words[worker] for worker in self._processes]
+        for process in vigil.waiting():
+            words = self._words[process.worker]
+            silence = vigil.silences.setdefault(process.worker, _Silence(words[COUNT]))
+            while _has_spoken(process) and process.worker not in vigil.results:
+                self._receive(process, vigil.results)
+            if process.worker in vigil.results:
+                continue
+            if words[COUNT] != silence.count:
+                vigil.silences[process.worker] = _Silence(words[COUNT])
+                continue
+            silence.seconds += SLICE_SECONDS
+            deadline = self._deadlines.seconds(Stage(words[STAGE]), words, fleet)
+            deadline = min(deadline, vigil.at_most)
+            if silence.seconds > deadline:
+                vigil.results[process.worker] = self._bury(process, "hung", silence.seconds)
+            elif silence.seconds > deadline * STUCK_SHARE and not silence.named:
+                silence.named = True
+                stage, env = self._doing(process.worker)
+                self.on_stuck(Stuck(process.worker, process.pid, stage, env, silence.seconds))
+
+    def _doing(self, worker: int) -> tuple[Stage, int | None]:
+        words = self._words[worker]
+        env = int(words[ENV])
+        return Stage(words[STAGE]), env if env >= 0 else None
+
+    def _bury(self, process: WorkerProcess, kind: Any, seconds: float) -> Loss:
+        """Make sure a worker is gone, and tell what it was doing."""
+        if kind == "hung":
+            with suppress(OSError):
+                process.ask_for_stack()
+            time.sleep(STACK_SECONDS)
+        del self._processes[process.worker]
+        ended = process.kill()
+        stage, env = self._doing(process.worker)
+        words = self._words[process.worker]
+        error = f"gave no answer for {seconds:.1f} s" if kind == "hung" else f"its process {ended}"
+        if stage is Stage.BOOT:
+            env = None
+        loss = Loss(
+            kind, process.worker, process.pid, stage, env, int(words[POSITION]), error,
+            process.crash_note(), seconds,
+        )  # fmt: skip
+        self._losses[process.worker] = loss
+        return loss
+
+    def dismiss(self, worker: int) -> None:
+        """End one worker that did nothing wrong."""
+        process = self._processes.get(worker)
+        if process is None:
+            return
+        limit = self._config.close_seconds
+        result = self.exchange({worker: Order(Kind.CLOSE)}, at_most=limit)[worker]
+        if isinstance(result, Answer):
+            del self._processes[worker]
+            process.kill()
+            process.crash_note()
+
+    def close(self) -> None:
+        """End all workers, politely first."""
+        orders = {worker: Order(Kind.CLOSE) for worker in self._processes}
+        try:
+            with suppress(LonghaulError):
+                self.exchange(orders, at_most=self._config.close_seconds)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Kill whatever is left."""
+        for worker in list(self._processes):
+            process = self._processes.pop(worker)
+            process.kill()
+            process.crash_note()
+        self._starter.shutdown(wait=True)
+
+
+def _packed(payload: Any) -> bytes:
+    return b"" if payload is None else pickle.dumps(payload, pickle.HIGHEST_PROTOCOL)
+
+
+def _has_spoken(process: WorkerProcess) -> bool:
+    ready, _, _ = select.select([process.channel.descriptor], [], [], 0)
+    return bool(ready)
+
+
+def _packed_factory(source: SingleEnvs) -> tuple[bytes, dict[str, Any] | None]:
+    """Return the factory as bytes, and how to import the main module if it comes from there."""
+    try:
+        factory = pickle.dumps(source.make, pickle.HIGHEST_PROTOCOL)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ConfigError(
+            f"env.runtime = 'processes': what makes {source.spec.id} cannot be sent to a worker "
+            f"({error}); use a function or class at the top level of a module"
+        ) from error
+    if b"__main__" not in factory:
+        return factory, None
+    return factory, multiprocessing.spawn.get_preparation_data("longhaul-worker")

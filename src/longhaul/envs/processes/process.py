@@ -1,0 +1,148 @@
+"""Starting, ending and burying one worker process."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from longhaul.core.errors import EnvError, ResourceError
+from longhaul.envs.processes.channel import Channel
+from longhaul.envs.processes.entry import PROGRAM
+
+REAP_SECONDS = 10.0
+LONGEST_CRASH_NOTE = 8000
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(slots=True)
+class WorkerProcess:
+    """One incarnation of a worker."""
+
+    worker: int
+    channel: Channel
+    popen: subprocess.Popen[bytes]
+    crash: BinaryIO  # where the interpreter writes its stack when it is killed by its own fault
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self.popen.pid
+
+    def kill(self) -> str:
+        """End the process and all it started, wait until it is gone, and say how it ended.
+
+        Only a process that is gone can no longer write into the shared memory, so nothing may
+        replace it before.
+        """
+        # Before it is reaped the number still belongs to it, so the signal finds no stranger.
+        if self.popen.poll() is None:
+            _signal_group(self.pid, signal.SIGKILL)
+        try:
+            status = self.popen.wait(REAP_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise EnvError(
+                f"worker {self.worker} (process {self.pid}) cannot be killed: the system keeps it "
+                "in an operation that does not end, as a dead network drive or device does"
+            ) from None
+        self.channel.close()
+        return _ended(status)
+
+    def ask_for_stack(self) -> None:
+        """Have a hung worker write down where it is; a stopped one will not."""
+        if self.popen.poll() is None:
+            os.kill(self.pid, signal.SIGUSR1)
+
+    def crash_note(self) -> str:
+        """Return what the interpreter wrote when it was dying or asked, and close the note."""
+        try:
+            size = os.fstat(self.crash.fileno()).st_size
+            note = os.pread(self.crash.fileno(), LONGEST_CRASH_NOTE, 0) if size else b""
+        finally:
+            self.crash.close()
+        return note.decode(errors="replace")
+
+
+def _signal_group(pid: int, number: int) -> None:
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _ended(status: int) -> str:
+    if status >= 0:
+        return f"exited with code {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    return f"was killed by {name}"
+
+
+def start_worker(worker: int, generation: int, memory: int) -> WorkerProcess:
+    """Start an interpreter of its own for a worker.
+
+    Call it in a thread that lives as long as the worker may: the system takes the end of the
+    thread that started a process for the end of its parent.
+    """
+    try:
+        ours, theirs = socket.socketpair()
+        descriptor = os.memfd_create("longhaul-crash", os.MFD_CLOEXEC)
+    except OSError as error:
+        raise _no_more(error) from error
+    crash = os.fdopen(descriptor, "w+b", buffering=0)
+    settings = {
+        "path": sys.path,
+        "parent": os.getpid(),
+        "generation": generation,
+        "worker": worker,
+        "socket": theirs.fileno(),
+        "memory": memory,
+        "crash": descriptor,
+    }
+    try:
+        popen = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, json.dumps(settings)],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(), memory, descriptor),
+            process_group=0,
+            env=_surroundings(),
+        )
+    except OSError as error:
+        ours.close()
+        crash.close()
+        raise _no_more(error) from error
+    finally:
+        theirs.close()
+    return WorkerProcess(worker, Channel(ours, generation), popen, crash)
+
+
+def _surroundings() -> dict[str, str]:
+    """Return the environment variables of a worker."""
+    # Workers already use every core. The order of sets of text is the same in each of them, so
+    # that an env which depends on it can be replayed in another process.
+    defaults = {**dict.fromkeys(_ONE_THREAD, "1"), "PYTHONHASHSEED": "0"}
+    return {**defaults, **os.environ}
+
+
+def _no_more(error: OSError) -> ResourceError | EnvError:
+    match error.errno:
+        case errno.EMFILE | errno.ENFILE:
+            return ResourceError(
+                "no file descriptors are left for the worker processes; raise the limit "
+                "(`ulimit -n 4096`) or set env.processes.workers lower"
+            )
+        case errno.EAGAIN | errno.ENOMEM:
+            return ResourceError(
+                f"the system starts no more processes ({error.strerror}); raise the limit "
+                "(`ulimit -u`, or the container's pids limit) or set env.processes.workers lower"
+            )
+        case _:
+            return EnvError(f"a worker process cannot be started: {error}")

@@ -1,0 +1,222 @@
+"""Writing down a failure so that it can be seen again, and seeing it again in isolation."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from longhaul.core.env import Env, SingleEnvs
+from longhaul.core.errors import ConfigError
+from longhaul.core.settings import Settings
+from longhaul.core.spaces import ActionSpec, Continuous, Discrete, EnvSpec, MultiDiscrete, Part
+from longhaul.envs.config import ProcessesConfig
+from longhaul.envs.ledger import EpisodeLedger, restored_settings, saved_settings
+from longhaul.envs.processes.episodes import RunningEpisodes
+from longhaul.envs.processes.faults import Repro
+from longhaul.envs.processes.fleet import Fleet
+from longhaul.envs.processes.mailbox import Mailbox
+from longhaul.envs.processes.messages import Beginning, Kind, Loss, Order, Playback, Stage
+from longhaul.envs.processes.supervisor import GivenUp
+from longhaul.envs.starts import listed, tupled
+
+
+def make_repro(
+    source: SingleEnvs, ledger: EpisodeLedger, episodes: RunningEpisodes, given_up: GivenUp
+) -> Repro:
+    """Return all that is known of a failed episode."""
+    env = given_up.env
+    factory, arguments = written_down(source.make)
+    settings = ledger.settings[env]
+    return Repro(
+        env_id=source.spec.id,
+        spec=write_spec(source.spec),
+        factory=factory,
+        arguments=arguments,
+        env=env,
+        episode=ledger.numbers[env],
+        seed=ledger.seeds[env],
+        start=listed(ledger.starts[env]),
+        settings=None if settings is None else saved_settings(settings.values()),
+        actions=episodes.actions(env).tolist(),
+        is_whole=episodes.is_whole(env),
+        failure=given_up.kind,
+        stage=given_up.stage,
+        error=given_up.error,
+        traceback=given_up.traceback,
+    )
+
+
+def write_spec(spec: EnvSpec) -> dict[str, Any]:
+    """Return as much of a spec as a worker needs, as plain values."""
+    match spec.action:
+        case Discrete(count):
+            action: dict[str, Any] = {"discrete": count}
+        case MultiDiscrete(counts):
+            action = {"choices": list(counts)}
+        case Continuous(low):
+            action = {"continuous": len(low)}
+    return {
+        "observation": {
+            name: [list(part.shape), part.dtype] for name, part in spec.observation.items()
+        },
+        "action": action,
+        "rows": spec.rows,
+        "has_masks": spec.has_masks,
+        "terms": list(spec.terms),
+    }
+
+
+def read_spec(env_id: str, written: dict[str, Any]) -> EnvSpec:
+    """Undo `write_spec`; the bounds of a continuous action are the env's own business."""
+    match written["action"]:
+        case {"discrete": int(count)}:
+            action: ActionSpec = Discrete(count)
+        case {"choices": list(counts)}:
+            action = MultiDiscrete(tuple(counts))
+        case {"continuous": int(size)}:
+            action = Continuous((0.0,) * size, (0.0,) * size)
+        case other:
+            raise ConfigError(f"a repro file with the action {other!r} cannot be read")
+    return EnvSpec(
+        env_id,
+        {
+            name: Part(tuple(shape), dtype)
+            for name, (shape, dtype) in written["observation"].items()
+        },
+        action,
+        rows=written["rows"],
+        has_masks=written["has_masks"],
+        terms=tuple(written["terms"]),
+    )
+
+
+def written_down(make: Callable[[], Env]) -> tuple[str, dict[str, Any]]:
+    """Return a factory as its class and fields, or nothing if it is not a plain dataclass."""
+    kind = type(make)
+    if not dataclasses.is_dataclass(make) or isinstance(make, type):
+        return "", {}
+    fields = {name: _plain(value) for name, value in asdict(make).items()}
+    try:
+        json.dumps(fields)
+    except (TypeError, ValueError):
+        return "", {}
+    return f"{kind.__module__}:{kind.__qualname__}", fields
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {key: _plain(held) for key, held in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(held) for held in value]
+    return value
+
+
+def write_repro(repro: Repro, folder: Path) -> Path:
+    """Write the failure into a file of the folder, and return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / repro.name
+    path.write_text(json.dumps(asdict(repro), indent=1) + "\n")
+    return path
+
+
+def read_repro(path: Path) -> Repro:
+    """Return the failure a file holds."""
+    try:
+        return msgspec.convert(json.loads(path.read_text()), Repro)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, msgspec.ValidationError) as error:
+        raise ConfigError(f"{path} is no repro file: {error}") from error
+
+
+def remake(repro: Repro) -> Callable[[], Env]:
+    """Return the factory a failure was written down with."""
+    module, _, name = repro.factory.partition(":")
+    if not name:
+        raise ConfigError(
+            f"the file does not say how {repro.env_id} is made; give the task it was trained with"
+        )
+    try:
+        kind: Any = importlib.import_module(module)
+        for part in name.split("."):
+            kind = vars(kind)[part]
+        make: Callable[[], Env] = msgspec.convert(repro.arguments, kind)
+    except (ImportError, KeyError, msgspec.ValidationError) as error:
+        raise ConfigError(f"{repro.factory} cannot be made again: {error!r}") from error
+    return make
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """What happened when a failure was played again."""
+
+    happened: str  # died, hung, raised, unusable, or nothing
+    stage: str
+    step: int
+    error: str
+    traceback: str
+    expected: str
+
+    @property
+    def is_same(self) -> bool:
+        """Whether it failed as before."""
+        return self.happened == self.expected
+
+    def as_text(self) -> str:
+        """Return the outcome in a few lines."""
+        if self.happened == "nothing":
+            return f"nothing happened in {self.step} steps; before, it {self.expected}"
+        lines = [f"{self.happened} in {self.stage} at step {self.step}: {self.error}"]
+        return "\n".join([*lines, self.traceback] if self.traceback else lines)
+
+
+def reproduce(
+    path: Path, *, make: Callable[[], Env] | None = None, config: ProcessesConfig | None = None
+) -> Reproduction:
+    """Play a written-down failure in a process of its own and tell what happened.
+
+    `make` is needed only for environments whose factory the file could not hold.
+    """
+    repro = read_repro(path)
+    config = config or ProcessesConfig()
+    chosen = make or remake(repro)
+    spec = read_spec(repro.env_id, repro.spec)
+    mailbox = Mailbox.create(spec, count=1, workers=1)
+    fleet = Fleet(SingleEnvs(spec, chosen), mailbox, {0: (0,)}, config, count=1)
+    try:
+        return _play(repro, fleet, mailbox)
+    finally:
+        fleet.close()
+
+
+def _play(repro: Repro, fleet: Fleet, mailbox: Mailbox) -> Reproduction:
+    settings: Settings | None = None
+    if repro.settings is not None:
+        settings = restored_settings(repro.settings)
+    beginning = Beginning(0, repro.seed, tupled(repro.start), settings)
+    actions = np.array(repro.actions, mailbox.actions.dtype).reshape(-1, *mailbox.actions.shape)
+    result = fleet.start([0])[0]
+    if not isinstance(result, Loss) and not result.raised:
+        result = fleet.exchange({0: Order(Kind.RESTORE, [Playback(beginning, actions)])})[0]
+    if isinstance(result, Loss):
+        step = result.position + 1 if result.stage is Stage.REPLAY else 0
+        stage = "step" if result.stage is Stage.REPLAY else result.stage.name.lower()
+        return Reproduction(result.kind, stage, step, result.error, result.traceback, repro.failure)
+    if result.raised:
+        failure = result.raised[0]
+        kind = "unusable" if failure.unusable else "raised"
+        return Reproduction(
+            kind, repro.stage, len(actions), failure.error, failure.traceback, repro.failure
+        )
+    return Reproduction("nothing", "", len(actions), "", "", repro.failure)
