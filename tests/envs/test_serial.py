@@ -10,12 +10,17 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from longhaul.core.env import SingleEnvs, VectorEnv
+from longhaul.core.env import Array, Ending, SingleEnvs, VectorEnv
 from longhaul.core.errors import ConfigError, EnvError, NumericalError
 from longhaul.core.seeds import DerivedSeeds, EpisodeSeeds, ListedSeeds, Seeds
 from longhaul.core.settings import Setting, Settings
 from longhaul.core.spaces import Tier
-from longhaul.envs.gymnasium_env import GymnasiumFactory, gymnasium_envs
+from longhaul.envs.gymnasium_env import (
+    GymnasiumEnv,
+    GymnasiumFactory,
+    describe,
+    gymnasium_envs,
+)
 from longhaul.envs.serial import SerialVectorEnv
 from longhaul.envs.starts import STARTS, STARTS_USED
 from tests.contracts.vector_env_contract import (
@@ -282,6 +287,22 @@ def test_a_row_that_breaks_the_row_rules_is_an_error(fault: str, message: str) -
     vector.reset()
     with pytest.raises(EnvError, match=message):
         play(vector, wishes(vector))
+
+
+class Mute(GymnasiumEnv):
+    """Ends its row and keeps it to itself."""
+
+    def step(self, actions: Array) -> Ending | None:
+        super().step(actions)
+        return None
+
+
+def test_a_single_row_that_ends_without_its_env_is_an_error() -> None:
+    spec = describe(GymnasiumFactory("CartPole-v1"))
+    vector = SerialVectorEnv(SingleEnvs(spec, lambda: Mute("CartPole-v1")), 2, SEEDS)
+    vector.reset()
+    with pytest.raises(EnvError, match="ended, but stays active"):
+        play(vector, wishes(vector, 300))
 
 
 def test_a_non_finite_action_is_blamed_on_the_policy() -> None:

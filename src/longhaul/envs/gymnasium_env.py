@@ -68,7 +68,7 @@ class GymnasiumEnv:
             raise ConfigError(f"environment {env_id!r}: {error}") from error
         self._decode = codec.decode
         self._step = self._env.step
-        self._mask_source = self._find_masks(codec.spec) if masks == "detect" else masks
+        self._mask_source = self._find_masks(env_id, codec.spec) if masks == "detect" else masks
         self._has_masks = self._mask_source != "none"
         bare: object = self._env.unwrapped
         self._snapshots = bare if opened.is_bare and isinstance(bare, _Snapshots) else None
@@ -196,13 +196,18 @@ class GymnasiumEnv:
         success = info.get("is_success")
         return Ending(str(reason), {} if success is None else {"is_success": float(success)})
 
-    def _find_masks(self, action: ActionSpec) -> MaskSource:
+    def _find_masks(self, env_id: str, action: ActionSpec) -> MaskSource:
         """Find out by a first reset whether the env gives action masks, and where."""
         if isinstance(action, Continuous):
             return "none"
         if self._env.has_wrapper_attr("action_masks"):
             return "method"
-        _, info = self._env.reset(seed=0)
+        try:
+            _, info = self._env.reset(seed=0)
+        except Exception as error:
+            raise EnvError(
+                f"environment {env_id!r} raised {type(error).__name__} in its first reset: {error}"
+            ) from error
         return "info" if MASK_KEY in info else "none"
 
     def _write_mask(self, info: Mapping[str, Any]) -> None:

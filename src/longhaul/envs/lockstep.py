@@ -123,7 +123,13 @@ class Lockstep(ABC):
         endings = self._advance()
         self._ledger.advance(slots.reward)
         self._check()
-        if endings or self._spec.rows > 1:
+        # Rows may say that they ended without their env doing so: counting is the cheapest look.
+        if (
+            endings
+            or self._spec.rows > 1
+            or np.count_nonzero(slots.terminated)
+            or np.count_nonzero(slots.truncated)
+        ):
             return self._finish(endings)
         return self._uneventful
 
