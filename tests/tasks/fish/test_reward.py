@@ -1,0 +1,88 @@
+"""What fish are paid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from longhaul.core.settings import Settings
+from longhaul.tasks.fish.options import (
+    DENSITY_PENALTY,
+    NeighbourOptions,
+    Options,
+    PredatorOptions,
+    RewardOptions,
+)
+from longhaul.tasks.fish.reward import pay
+from longhaul.tasks.fish.step import show_schools
+from tests.tasks.fish.worlds import Tank, placed, tank
+
+ORIGINAL = RewardOptions("original", density_penalty=0.05, density_target=0.1, divergence=0.2)
+FOUR = (
+    (2.0, 0.0, 1.0, 0.0),
+    (0.0, 5.0, 0.0, 1.0),
+    (9.5, 0.0, 0.5, 0.5),
+    (3.0, 1.0, -1.0, 1.0),
+)
+
+
+def paid_in_place(world: Tank) -> list[float]:
+    """Return the rewards of the positions as they are, without a step."""
+    schools = world.schools
+    show_schools(schools.world, schools._rows, schools._rules, np.arange(schools.count))
+    pay(schools.world, schools._rows, 0, schools._rules)
+    return [float(reward) for reward in world.slots.reward]
+
+
+def test_the_four_fish_are_paid_as_recorded() -> None:
+    world = placed(Options(fish=4, reward=ORIGINAL), FOUR, (0.0, 0.0, 0.0, 0.0))
+    assert paid_in_place(world) == pytest.approx([0.799667, 0.7, 0.6, 1.141279], abs=1e-5)
+
+
+def test_dying_costs_fifty_in_the_original_and_one_in_the_plain_reward() -> None:
+    doomed = ((0.1, 0.0, 0.0, 0.0), (0.0, -9.0, 0.0, 0.0))
+    for reward, death in ((ORIGINAL, -50.0), (RewardOptions(), -1.0)):
+        world = placed(Options(fish=2, reward=reward), doomed, (0.0, 0.0, 0.0, 0.0))
+        world.step(4)
+        assert world.slots.reward[0] == death == world.slots.terms["death"][0]
+        world.step(4)
+        assert world.slots.reward[0] == 0.0
+        assert not any(term[0] for term in world.slots.terms.values())
+
+
+def test_the_plain_reward_pays_a_little_for_every_step() -> None:
+    world = placed(Options(fish=1), ((0.0, -9.0, 0.0, 0.0),), (0.0, 5.0, 0.0, 0.0))
+    world.step(4)
+    assert world.slots.reward[0] == pytest.approx(0.01)
+    assert tuple(world.slots.terms) == ("alive", "density", "divergence", "death")
+
+
+@pytest.mark.parametrize("kind", ["plain", "original"])
+def test_terms_add_up(kind: str) -> None:
+    reward = RewardOptions("plain" if kind == "plain" else "original", divergence=0.2)
+    options = Options(
+        fish=40, reward=reward, neighbours=NeighbourOptions(), predator=PredatorOptions(count=2)
+    )
+    world = tank(
+        options, seeds=(1, 2), settings=Settings([DENSITY_PENALTY], {DENSITY_PENALTY.name: 0.5})
+    )
+    generator = np.random.default_rng(0)
+    seen = dict.fromkeys(world.slots.terms, 0.0)
+    for _ in range(60):
+        world.step(generator.integers(0, 5, 80).tolist())
+        total = np.sum(list(world.slots.terms.values()), axis=0)
+        np.testing.assert_allclose(total, world.slots.reward, rtol=1e-5, atol=1e-6)
+        for name, term in world.slots.terms.items():
+            seen[name] += float(np.abs(term).sum())
+    assert all(share > 0 for share in seen.values())
+
+
+def test_the_density_penalty_reaches_a_school_at_its_next_reset() -> None:
+    options = Options(fish=30)
+    world = tank(options)
+    world.schools.configure(Settings([DENSITY_PENALTY], {DENSITY_PENALTY.name: 1.0}))
+    world.step(4)
+    assert not world.slots.terms["density"].any()
+    world.schools.reset(np.arange(1), np.array([1]), [None])
+    world.step(4)
+    assert world.slots.terms["density"].min() < 0
