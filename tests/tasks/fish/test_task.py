@@ -1,0 +1,69 @@
+"""The task as the engine sees it."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from longhaul.app.config import RunConfig
+from longhaul.core.config import convert
+from longhaul.core.env import BatchedEnvs, Episode
+from longhaul.core.errors import ConfigError
+from longhaul.core.settings import Settings
+from longhaul.envs.config import EnvConfig
+from longhaul.nets.config import PolicyConfig
+from longhaul.tasks.fish.options import Options
+from longhaul.tasks.fish.task import METRICS, TASK, summarise
+from longhaul.tasks.kind import TaskRequest
+
+
+def request(options: Options, argument: str = "") -> TaskRequest:
+    return TaskRequest(argument, options, EnvConfig(), PolicyConfig(hidden=(8,)))
+
+
+def test_the_task_is_built_from_its_options() -> None:
+    task = TASK.build(request(Options(fish=7)))
+    assert isinstance(task.envs, BatchedEnvs)
+    assert task.envs.spec.rows == 7
+    assert task.make_policy().initial(3) == {}
+    Settings(task.settings)
+
+
+def test_the_broadcast_task_has_one_row() -> None:
+    assert TASK.build(request(Options(acting="broadcast"))).envs.spec.rows == 1
+
+
+def test_an_argument_is_refused() -> None:
+    with pytest.raises(ConfigError, match="takes no argument"):
+        TASK.build(request(Options(), "school"))
+
+
+@pytest.mark.parametrize("name", TASK.preset_names())
+def test_a_preset_can_be_read(name: str) -> None:
+    values = tomllib.loads((TASK.presets / f"{name}.toml").read_text())
+    config = convert({"task": "fish", **values}, RunConfig)
+    options = convert(config.options, Options, where="options")
+    task = TASK.build(TaskRequest("", options, config.env, config.policy))
+    assert task.envs.spec.rows >= 1
+    assert all("kind" in table for table in config.schedule)
+
+
+def episode(reason: str, **metrics: float) -> Episode:
+    return Episode(0, 0, 0, 10, 1.0, reason, {"step_one_deaths": 0.0, **metrics})
+
+
+def test_figures_are_means_and_absent_where_nothing_was_measured() -> None:
+    assert summarise([]) == {}
+    cut = summarise([episode("cut", survival_rate=1.0)])
+    assert cut == {"env/survival_rate": 1.0, "env/step_one_deaths": 0.0}
+    both = summarise(
+        [
+            episode("cut", survival_rate=1.0),
+            episode("time_limit", survival_rate=0.5, first_death_step=4.0),
+        ]
+    )
+    assert both["env/survival_rate"] == 0.75
+    assert both["env/survival_rate_full"] == 0.5
+    assert both["env/first_death_step"] == 4.0
+    assert both.keys() == {metric.name for metric in METRICS}
