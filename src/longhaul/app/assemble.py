@@ -13,6 +13,7 @@ import torch
 
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import differences, from_values, to_values
+from longhaul.app.faults import FaultLog
 from longhaul.app.registry import Reference, find_kind
 from longhaul.core.config import convert
 from longhaul.core.env import VectorEnv
@@ -27,8 +28,9 @@ from longhaul.engine.loop import Parts
 from longhaul.engine.overlap import OverlapCollector
 from longhaul.engine.summary import Summary
 from longhaul.engine.watch import Watch
-from longhaul.envs.build import make_vector_env
+from longhaul.envs.build import Supervision, make_vector_env
 from longhaul.envs.checks import check_seeds
+from longhaul.envs.processes.faults import SILENCE, Listeners
 from longhaul.envs.starts import STARTS
 from longhaul.learn.config import LearnConfig
 from longhaul.learn.ppo import PPOLearner
@@ -78,7 +80,13 @@ def build_policy(config: RunConfig, task: Task, device: torch.device) -> Policy:
     return policy.to(device)
 
 
-def build_env(config: RunConfig, task: Task, seeds: EpisodeSeeds, count: int) -> VectorEnv:
+def build_env(
+    config: RunConfig,
+    task: Task,
+    seeds: EpisodeSeeds,
+    count: int,
+    listeners: Listeners = SILENCE,
+) -> VectorEnv:
     """Return `count` environments of the task."""
     return make_vector_env(
         task.envs,
@@ -86,20 +94,27 @@ def build_env(config: RunConfig, task: Task, seeds: EpisodeSeeds, count: int) ->
         seeds=seeds,
         runtime=config.env.runtime,
         threads=config.env.threads,
+        supervision=Supervision(config.env.processes, listeners),
     )
 
 
-def build_evaluator(config: RunConfig, task: Task, policy: Policy) -> EpisodeEvaluator:
+def build_evaluator(
+    config: RunConfig, task: Task, policy: Policy, listeners: Listeners = SILENCE
+) -> EpisodeEvaluator:
     """Return the evaluator of a policy."""
     return EpisodeEvaluator(
-        lambda seeds, count: build_env(config, task, seeds, count), policy, config.evaluate
+        lambda seeds, count: build_env(config, task, seeds, count, listeners),
+        policy,
+        config.evaluate,
     )
 
 
-def build_collector(config: RunConfig, task: Task, policy: Policy) -> Collector:
+def build_collector(
+    config: RunConfig, task: Task, policy: Policy, listeners: Listeners = SILENCE
+) -> Collector:
     """Return the collector: plain, or overlapped with learning by a copy of the policy."""
     seeds = Seeds(config.seed)
-    env = build_env(config, task, DerivedSeeds(seeds), config.num_envs)
+    env = build_env(config, task, DerivedSeeds(seeds), config.num_envs, listeners)
     acting = copy.deepcopy(policy) if config.collect.overlap else policy
     collector = RolloutCollector(
         env, acting, seeds, steps=config.collect.steps, chunk=config.collect.chunk
@@ -150,8 +165,9 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
     learner = LEARNERS[config.learn.algorithm](
         policy, config.learn, Seeds(config.seed).generator("learn")
     )
-    collector = build_collector(config, task, policy)
-    evaluator = build_evaluator(config, task, policy)
+    faults = FaultLog(place.directory.crash, place.tell)
+    collector = build_collector(config, task, policy, faults.listeners)
+    evaluator = build_evaluator(config, task, policy, faults.listeners)
     stamp = Stamp(
         identity=identity(config),
         versions=installed_versions(),
@@ -165,6 +181,7 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
         clocks=place.clocks,
         sinks=place.sinks,
     )
+    faults.open(recorder)
     parts = Parts(collector, learner, summary, evaluator, schedule, recorder, place.watch)
     return Assembled(parts, settings, task, policy, evaluator)
 

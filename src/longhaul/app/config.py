@@ -62,6 +62,12 @@ class RunConfig:
             raise ConfigError(f"seed cannot be negative, but is {self.seed}")
 
 
-FREE_TO_CHANGE = ("total_timesteps", "checkpoint", "evaluate.final_episodes", "evaluate.num_envs")
+FREE_TO_CHANGE = (
+    "total_timesteps",
+    "checkpoint",
+    "evaluate.final_episodes",
+    "evaluate.num_envs",
+    "env.processes",
+)
 """Keys that may differ when a run goes on: they change when it stops or what is kept. A schedule
 along `run` does follow a changed `total_timesteps`: it is stretched over the longer run."""

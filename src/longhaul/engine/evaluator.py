@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from longhaul.core.env import Episode, VectorEnv
+from longhaul.core.env import EnvEvent, Episode, VectorEnv
+from longhaul.core.errors import EnvError
 from longhaul.core.metrics import Metrics
 from longhaul.core.policy import SILENT, Policy
 from longhaul.core.progress import Progress
@@ -84,30 +85,51 @@ def play(
 
     Each env plays the cases dealt to it; an env that has finished its share keeps stepping
     unread, so that short episodes are never favoured over long ones. Without draws, the most
-    likely actions are taken.
+    likely actions are taken. An episode that its env failed to finish is left out.
     """
     wanted = len(cases.listed)
     done: dict[int, Episode] = {}
+    failed: set[int] = set()
     env.configure(settings)
     env.reset()
     policy.set_noise(SILENT)
     memory = policy.initial(env.rows)
     device = next(policy.parameters()).device
     with torch.inference_mode():
-        while len(done) < wanted:
+        while len(done) + len(failed) < wanted:
             sight = _look(env, memory, device)
             if draws is None:
                 act = policy.act(sight.obs, sight.memory, settings, mask=sight.mask)
                 action, memory = act.action, act.memory
             else:
                 action, memory = draws.act(policy, sight, settings)
-            for episode in env.step(action.cpu().numpy()).episodes:
+            step = env.step(action.cpu().numpy())
+            failed |= _failed_cases(step.events, cases, draws)
+            for episode in step.episodes:
                 case = cases.case(episode.env, episode.number)
                 if case < wanted:
                     done[case] = episode
                 if draws is not None:
                     draws.begin(episode.env, episode.number + 1)
-    return tuple(done[case] for case in range(wanted))
+    if not done:
+        raise EnvError(f"{env.spec.id} failed in all {wanted} episodes of the evaluation")
+    return tuple(done[case] for case in range(wanted) if case in done)
+
+
+def _failed_cases(
+    events: Sequence[EnvEvent], cases: ListedSeeds, draws: CaseDraws | None
+) -> set[int]:
+    """Return the cases that were given up, and begin the draws of those played instead."""
+    failed = set()
+    for event in events:
+        if not event.ends_episode:
+            continue
+        case = cases.case(event.env, event.number)
+        if case < len(cases.listed):
+            failed.add(case)
+        if draws is not None:
+            draws.begin(event.env, event.number + 1)
+    return failed
 
 
 def _look(env: VectorEnv, memory: Memory, device: torch.device) -> Sight:

@@ -11,7 +11,7 @@ from longhaul.core.progress import Progress
 from longhaul.core.settings import Settings
 from longhaul.engine.summary import Summary
 from longhaul.engine.watch import Watch
-from longhaul.runs.recorder import Recorder
+from longhaul.runs.recorder import Change, Recorder
 from longhaul.schedule.schedule import Schedule
 
 
@@ -44,7 +44,7 @@ def train(parts: Parts, settings: Settings, until: Callable[[Progress], str | No
         view = View(progress, metrics, settings)
         settings, changes = parts.schedule.step(view)
         view = replace(view, metrics={**metrics, **parts.schedule.metrics})
-        happened = [*rollout.events, *changes]
+        happened: list[Change] = [*rollout.events, *changes]
         parts.recorder.record(view, happened, rollout.episodes, parts.watch.lap(rollout))
         if parts.recorder.due(progress):
             with parts.watch.stage("checkpoint"):

@@ -15,6 +15,9 @@ from longhaul.envs.starts import STARTS_USED
 WINDOW = 100  # episodes; what Stable-Baselines3 averages over, so that curves compare
 
 
+LOST_STEPS = "fault/lost_steps"
+
+
 class Summary:
     """Averages over the last episodes, the task's own figures, and the shares of reward terms."""
 
@@ -33,6 +36,8 @@ class Summary:
         metrics["rollout/episodes"] = float(len(rollout.episodes))
         if used := sum(e.metrics.get(STARTS_USED, 0.0) for e in rollout.episodes):
             metrics[STARTS_USED] = used
+        if lost := int((rollout.lost & rollout.active).sum()):
+            metrics[LOST_STEPS] = float(lost)
         return {**metrics, **reward_terms(rollout), **self._task_figures(rollout.episodes)}
 
     def state_dict(self) -> State:

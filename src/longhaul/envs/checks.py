@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from longhaul.core.env import Array, EnvSource, Slots, empty_actions
+from longhaul.core.env import Array, EnvSource, SingleEnvs, Slots, empty_actions
 from longhaul.core.seeds import Seeds
 from longhaul.core.spaces import Continuous, Discrete, EnvSpec, MultiDiscrete, Tier
 from longhaul.envs.build import make_vector_env
@@ -119,7 +119,11 @@ def _play_twice(
     source: EnvSource, seed: int, actions: Array
 ) -> tuple[Trace, Trace, tuple[Finding, ...]]:
     """Play the same episode twice in one construction."""
-    vector = make_vector_env(source, count=1, seeds=_FixedSeed(seed), runtime="serial")
+    # An env that may crash is kept out of this process here as well.
+    apart = isinstance(source, SingleEnvs) and source.prefers_processes
+    vector = make_vector_env(
+        source, count=1, seeds=_FixedSeed(seed), runtime="processes" if apart else "serial"
+    )
     traces: list[Trace] = []
     loose: Finding | None = None
     try:

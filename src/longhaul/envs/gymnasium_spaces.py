@@ -147,6 +147,7 @@ def _leaf_writer(leaf: Leaf, row: Array) -> Writer:
 
 def _array_writer(leaf: Leaf, row: Array) -> Writer:
     shape = row.shape
+    kinds = "fbiu" if row.dtype.kind == "f" else "biu"
 
     def write(value: Any) -> None:
         if type(value) is not np.ndarray or value.shape != shape:
@@ -157,6 +158,11 @@ def _array_writer(leaf: Leaf, row: Array) -> Writer:
                     f"observation {leaf.name!r} has shape {value.shape}, "
                     f"but its space declares {shape}"
                 )
+        if value.dtype.kind not in kinds:
+            raise EnvError(
+                f"observation {leaf.name!r} is {value.dtype}, "
+                f"but its space declares {leaf.space.dtype}"
+            )
         row[...] = value
 
     return write

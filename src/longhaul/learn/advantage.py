@@ -176,7 +176,8 @@ class _Path:
         Inactive ones pass all of it on, lost ones nothing: what follows is another episode.
         """
         share: Numbers = np.where(self.active > 0, factor * self.counts, 1.0)
-        return self.goes_on * share.astype(self.value.dtype)
+        passed_on: Numbers = self.goes_on * share.astype(self.value.dtype)
+        return passed_on
 
     def masked(self, numbers: Numbers) -> Numbers:
         """Return the numbers, zero for steps that do not count."""

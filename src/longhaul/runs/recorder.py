@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -71,6 +72,7 @@ class Recorder:
         self._sinks = list(sinks)
         self._logs: dict[str, LogWriter] = {}
         self._sessions = LogWriter(directory.sessions)
+        self._noting = threading.RLock()
         self._requested = False
         self._scored: tuple[int, float] | None = None  # iteration and score of the last measurement
         self._saved_iteration = 0
@@ -168,8 +170,10 @@ class Recorder:
     def note(self, event: str, **facts: Any) -> None:
         """Write what happened to this process into sessions.jsonl, with the time."""
         row = {"time": self._clocks.stamp(), "event": event, "pid": os.getpid(), **facts}
-        self._sessions.append(encode_row(row))
-        self._sessions.sync()
+        # Faults of environments are told by the thread that collects, signals by the main one.
+        with self._noting:
+            self._sessions.append(encode_row(row))
+            self._sessions.sync()
 
     def finish(self, status: Status, reason: str) -> None:
         """Write down how and why the run ended."""

@@ -37,7 +37,7 @@ class TestProcessesContract(VectorEnvContract):
                 # The suite compares with dozens of these: the serial one is the better witness.
                 made.append(SerialVectorEnv(source, count, seeds))
             else:
-                config = ProcessesConfig(workers=1 if count == 1 else 2)
+                config = ProcessesConfig(workers=1)
                 made.append(ProcessVectorEnv(source, count, seeds, config=config))
             return made[-1]
 

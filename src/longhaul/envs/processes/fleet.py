@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from longhaul.core.env import SingleEnvs
 from longhaul.core.errors import ConfigError, LonghaulError
@@ -169,7 +169,7 @@ class Fleet:
         for process in vigil.waiting():
             words = self._words[process.worker]
             silence = vigil.silences.setdefault(process.worker, _Silence(words[COUNT]))
-            while _has_spoken(process) and process.worker not in vigil.results:
+            while process.worker not in vigil.results and _has_spoken(process):
                 self._receive(process, vigil.results)
             if process.worker in vigil.results:
                 continue
@@ -191,21 +191,22 @@ class Fleet:
         env = int(words[ENV])
         return Stage(words[STAGE]), env if env >= 0 else None
 
-    def _bury(self, process: WorkerProcess, kind: Any, seconds: float) -> Loss:
+    def _bury(self, process: WorkerProcess, kind: Literal["died", "hung"], seconds: float) -> Loss:
         """Make sure a worker is gone, and tell what it was doing."""
+        # Before anything else: the signal that asks for the stack may wake what was asleep.
+        stage, env = self._doing(process.worker)
+        position = int(self._words[process.worker][POSITION])
         if kind == "hung":
             with suppress(OSError):
                 process.ask_for_stack()
             time.sleep(STACK_SECONDS)
         del self._processes[process.worker]
         ended = process.kill()
-        stage, env = self._doing(process.worker)
-        words = self._words[process.worker]
         error = f"gave no answer for {seconds:.1f} s" if kind == "hung" else f"its process {ended}"
         if stage is Stage.BOOT:
             env = None
         loss = Loss(
-            kind, process.worker, process.pid, stage, env, int(words[POSITION]), error,
+            kind, process.worker, process.pid, stage, env, position, error,
             process.crash_note(), seconds,
         )  # fmt: skip
         self._losses[process.worker] = loss

@@ -12,6 +12,7 @@ import errno
 import mmap
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,13 +134,29 @@ def aligned(size: int) -> int:
 
 
 def _make_room(descriptor: int, size: int) -> None:
+    # Asked first: a system that is given more to hold than it can kills somebody to do so.
+    if size > available_bytes():
+        raise _too_large(size)
     try:
         # Taken now: memory that is only promised would end a process with SIGBUS later.
         os.posix_fallocate(descriptor, 0, size)
     except OSError as error:
         if error.errno not in (errno.ENOMEM, errno.ENOSPC, errno.EFBIG):
             raise
-        raise ResourceError(
-            f"the environments' shared memory needs {size / 2**20:.0f} MB, which the system does "
-            "not give; use fewer environments, smaller observations, or a higher memory limit"
-        ) from error
+        raise _too_large(size) from error
+
+
+def available_bytes() -> int:
+    """Return how much memory the machine can still give; read here, as workers import this."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        name, _, amount = line.partition(":")
+        if name == "MemAvailable":
+            return int(amount.split()[0]) * 1024
+    return 2**63
+
+
+def _too_large(size: int) -> ResourceError:
+    return ResourceError(
+        f"the environments' shared memory needs {size / 2**20:.0f} MB, which the system does "
+        "not have; use fewer environments, smaller observations, or a higher memory limit"
+    )

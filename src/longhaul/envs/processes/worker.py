@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 import math
-import multiprocessing.spawn
 import pickle
 import signal
 import socket
@@ -51,8 +51,8 @@ from longhaul.envs.replay_log import observation_digest
 LONGEST_TRACEBACK = 8000
 LONGEST_REASON = 200
 MOST_METRICS = 100
-# What an env's code may do wrong without ending its worker; sys.exit() is not its to call.
-FAILURES = (Exception, SystemExit)
+# What an env's code may do wrong without ending its worker, which is not its to end.
+FAILURES = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
 
 
 def serve(line: socket.socket, memory: int, generation: int) -> None:
@@ -113,7 +113,7 @@ class Desk:
         self._enter(Stage.IMPORT)
         try:
             if self._hello.main is not None:
-                multiprocessing.spawn.prepare(self._hello.main)
+                importlib.import_module("multiprocessing.spawn").prepare(self._hello.main)
             self._make = pickle.loads(self._hello.factory)
         except FAILURES as error:
             return Answer(raised=(described(-1, error),))

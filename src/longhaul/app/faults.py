@@ -1,0 +1,49 @@
+"""What environments do wrong, on its way into the run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from longhaul.envs.processes.faults import Fault, Listeners, Repro
+from longhaul.envs.processes.repro import write_repro
+from longhaul.runs.recorder import Recorder
+
+
+class FaultLog:
+    """Writes faults of environments into the sessions, and repro files into the crash folder.
+
+    Environments are made before there is a recorder: what they do wrong by then is kept for it.
+    """
+
+    def __init__(self, crash: Path, tell: Callable[[str], None]) -> None:
+        self._crash = crash
+        self._tell = tell
+        self._early: list[Fault] = []
+        self._recorder: Recorder | None = None
+
+    @property
+    def listeners(self) -> Listeners:
+        """What a vector env reports to."""
+        return Listeners(on_fault=self.note, on_repro=self.keep)
+
+    def open(self, recorder: Recorder) -> None:
+        """Write from now on, beginning with what has been kept."""
+        self._recorder = recorder
+        for fault in self._early:
+            self.note(fault)
+        self._early.clear()
+
+    def note(self, fault: Fault) -> None:
+        """Write one fault down."""
+        if self._recorder is None:
+            self._early.append(fault)
+            return
+        self._recorder.note("env_fault", **fault.facts())
+        if fault.kind in ("hung", "died", "retired"):
+            self._tell(str(fault))
+
+    def keep(self, repro: Repro) -> None:
+        """Write a repro file and say where it is."""
+        path = write_repro(repro, self._crash)
+        self._tell(f"{repro.env_id}: seed {repro.seed} is set aside; see {path}")

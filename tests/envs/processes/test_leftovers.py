@@ -1,0 +1,121 @@
+"""Workers end with their trainer, however it ends, and leave nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from longhaul.envs.processes.vector import ProcessVectorEnv
+from tests.contracts.vector_env_contract import SEEDS, play, wishes
+from tests.envs.processes.conftest import QUICK
+from tests.faults.trouble import Plan, tell
+from tests.faults.walk import WalkFactory
+
+TRAINER = """
+import json, sys, threading, time
+from longhaul.envs.config import ProcessesConfig
+from longhaul.envs.processes.vector import ProcessVectorEnv
+from tests.contracts.vector_env_contract import SEEDS, wishes
+from tests.faults.walk import WalkFactory
+vector = ProcessVectorEnv(WalkFactory(sys.argv[1]).source(), 2, SEEDS, config=ProcessesConfig(workers=2))
+vector.reset()
+print(json.dumps(list(vector.pids().values())), flush=True)
+for actions in wishes(vector, 100_000):
+    vector.step(actions)
+"""  # noqa: E501
+
+
+def shared_memory() -> set[str]:
+    return {path.name for path in Path("/dev/shm").iterdir()}
+
+
+def wait_for(condition: object, seconds: float) -> bool:
+    """Look again and again until the condition holds."""
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.mark.parametrize("doing", ["", "sleep", "hold", "stop"])
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_their_trainer_whatever_they_do(
+    tmp_path: Path, doing: str, ending: signal.Signals
+) -> None:
+    before = shared_memory()
+    folder = tell(tmp_path, *([Plan(doing, steps=(2,))] if doing else []))
+    trainer = subprocess.Popen(
+        [sys.executable, "-c", TRAINER, folder], stdout=subprocess.PIPE, cwd=Path.cwd()
+    )
+    assert trainer.stdout is not None
+    pids = json.loads(trainer.stdout.readline())
+    assert len(pids) == 2
+    if doing == "stop":
+        assert wait_for(
+            lambda: all(psutil.Process(pid).status() == psutil.STATUS_STOPPED for pid in pids), 20
+        )
+    trainer.send_signal(ending)
+    trainer.wait(10)
+    trainer.stdout.close()
+    assert wait_for(lambda: all(is_gone(pid) for pid in pids), 5)
+    assert shared_memory() <= before
+
+
+def test_closing_leaves_no_process_no_zombie_and_no_descriptor(tmp_path: Path) -> None:
+    me = psutil.Process()
+    gc.collect()
+    before = me.num_fds()
+    vector = ProcessVectorEnv(WalkFactory().source(), 4, SEEDS, config=QUICK)
+    vector.reset()
+    pids = set(vector.pids().values())
+    os.kill(min(pids), signal.SIGKILL)
+    play(vector, wishes(vector, 20))
+    pids |= set(vector.pids().values())
+    vector.close()
+    vector.close()
+    assert not pids & {child.pid for child in me.children(recursive=True)}
+    del vector
+    gc.collect()  # the mapping of the shared memory goes with the last array
+    assert me.num_fds() == before
+
+
+@pytest.mark.parametrize("how", ["sleep", "stop", "hold", "kill", "runtime"])
+def test_an_env_that_fails_to_close_is_ended_all_the_same(tmp_path: Path, how: str) -> None:
+    vector = ProcessVectorEnv(
+        WalkFactory(tell(tmp_path, Plan(how, "close"))).source(), 2, SEEDS, config=QUICK
+    )
+    vector.reset()
+    pids = vector.pids()
+    vector.close()
+    assert all(is_gone(pid) for pid in pids.values())
+
+
+def test_an_interrupt_from_the_keyboard_is_the_trainers_alone(tmp_path: Path) -> None:
+    vector = ProcessVectorEnv(WalkFactory().source(), 2, SEEDS, config=QUICK)
+    vector.reset()
+    pids = vector.pids()
+    assert all(os.getpgid(pid) != os.getpgid(0) for pid in pids.values())
+    for pid in pids.values():
+        os.kill(pid, signal.SIGINT)
+    play(vector, wishes(vector, 5))
+    assert vector.pids() == pids
+    vector.close()

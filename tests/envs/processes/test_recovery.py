@@ -1,0 +1,203 @@
+"""Workers that die or hang are replaced, and nothing that was seen differs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from longhaul.core.env import VectorEnv
+from longhaul.core.spaces import Tier
+from longhaul.envs.processes.vector import ProcessVectorEnv
+from longhaul.envs.serial import SerialVectorEnv
+from tests.contracts.vector_env_contract import (
+    SEEDS,
+    Record,
+    assert_same,
+    play,
+    through_checkpoint,
+    wishes,
+)
+from tests.envs.processes.conftest import QUICK, Launch, Reports
+from tests.envs.school import SchoolFactory
+from tests.faults.trouble import Plan, tell, turns
+from tests.faults.walk import WalkFactory
+
+
+def undisturbed(factory: WalkFactory, count: int, steps: int) -> list[Record]:
+    vector = SerialVectorEnv(replace(factory, folder="").source(), count, SEEDS)
+    vector.reset()
+    return play(vector, wishes(vector, steps))
+
+
+def seeds_of(records: list[Record]) -> list[int]:
+    return [episode.seed for record in records for episode in record.episodes]
+
+
+@pytest.mark.parametrize("tier", [Tier.REPLAY, pytest.param(Tier.SNAPSHOT, marks=pytest.mark.slow)])
+def test_twenty_deaths_in_mid_step_change_nothing(
+    tmp_path: Path, launch: Launch, reports: Reports, tier: Tier
+) -> None:
+    factory = WalkFactory(str(tmp_path), tier)
+    expected = undisturbed(factory, 16, 80)
+    long = [
+        e.seed for r in expected for e in r.episodes if e.length >= 4 and e.number in (1, 2)
+    ][:20]  # fmt: skip
+    assert len(long) == 20
+    tell(tmp_path, Plan("kill", steps=(3,), seeds=tuple(long), times=1))
+    vector = launch(factory.source(), 16, replace(QUICK, restarts_per_minute=100))
+    vector.reset()
+    assert_same(play(vector, wishes(vector, 80)), expected)
+    assert turns(tmp_path) == 20
+    assert reports.kinds().count("died") == reports.kinds().count("replaced") == 20
+    assert all(fault.stage == "step" for fault in reports.faults if fault.kind == "died")
+
+
+def test_all_workers_killed_at_once_come_back(launch: Launch, reports: Reports) -> None:
+    source = SchoolFactory().source()
+    plain = SerialVectorEnv(source, 5, SEEDS)
+    vector = launch(source, 5)
+    for one in (vector, plain):
+        one.reset()
+    actions = wishes(plain)
+    records: list[Record] = []
+    for cut in range(0, 90, 30):
+        records += play(vector, actions[cut : cut + 30])
+        for pid in vector.pids().values():
+            os.kill(pid, signal.SIGKILL)
+    assert_same(records, play(plain, actions))
+    assert reports.kinds() == ["died", "died", "replaced", "replaced"] * 2
+
+
+@pytest.mark.parametrize("how", ["sleep", "stop", "hold"])
+def test_a_hung_env_is_replaced_within_its_deadline_and_nothing_changes(
+    tmp_path: Path, launch: Launch, reports: Reports, how: str
+) -> None:
+    factory = WalkFactory(str(tmp_path))
+    expected = undisturbed(factory, 4, 30)
+    seed = next(e.seed for r in expected for e in r.episodes if e.number == 1 and e.length > 3)
+    tell(tmp_path, Plan(how, steps=(3,), seeds=(seed,), times=1))
+    vector = launch(factory.source())
+    vector.reset()
+    records, longest = [], 0.0
+    for actions in wishes(vector, 30):
+        before = time.monotonic()
+        records += play(vector, actions[None])
+        longest = max(longest, time.monotonic() - before)
+    assert_same(records, expected)
+    assert reports.kinds() == ["stuck", "hung", "replaced"]
+    assert 1.0 < longest < QUICK.step_seconds + 6
+    hung = reports.faults[1]
+    assert (hung.stage, hung.seed, hung.step) == ("step", seed, 2)
+    # A stopped process cannot say where it is; the others do, even without the lock.
+    assert ("trouble.py" in hung.traceback) == (how != "stop")
+
+
+@pytest.mark.parametrize("how", ["exit", "segfault"])
+def test_other_ways_to_die_change_nothing_either(
+    tmp_path: Path, launch: Launch, reports: Reports, how: str
+) -> None:
+    factory = WalkFactory(str(tmp_path))
+    expected = undisturbed(factory, 4, 20)
+    seed = seeds_of(expected)[-1]
+    tell(tmp_path, Plan(how, "reset", seeds=(seed,), times=2))
+    vector = launch(factory.source())
+    vector.reset()
+    assert_same(play(vector, wishes(vector, 20)), expected)
+    assert reports.kinds() == ["died", "replaced"] * 2
+    assert reports.faults[0].stage == "reset"
+    how_it_ended = {"exit": "exited with code 9", "segfault": "killed by SIGSEGV"}[how]
+    assert how_it_ended in reports.faults[0].error
+    assert ("trouble.py" in reports.faults[0].traceback) == (how == "segfault")
+
+
+def test_an_env_that_raises_once_continues_exactly(
+    tmp_path: Path, launch: Launch, reports: Reports
+) -> None:
+    factory = WalkFactory(str(tmp_path))
+    expected = undisturbed(factory, 4, 40)
+    seeds = tuple(seeds_of(expected))
+    tell(
+        tmp_path,
+        Plan("runtime", steps=(2,), seeds=seeds[::3], times=2),
+        Plan("key", "reset", seeds=seeds[1::3], times=1),
+    )
+    vector = launch(factory.source())
+    vector.reset()
+    assert_same(play(vector, wishes(vector, 40)), expected)
+    assert "raised" in reports.kinds()
+    assert "died" not in reports.kinds()
+
+
+def test_deaths_after_a_resume_are_made_good_from_the_saved_state(
+    tmp_path: Path, launch: Launch, reports: Reports
+) -> None:
+    for tier in (Tier.SNAPSHOT, Tier.REPLAY):
+        factory = WalkFactory(str(tmp_path), tier)
+        expected = undisturbed(factory, 3, 40)
+        first = launch(factory.source(), 3)
+        first.reset()
+        actions = wishes(first, 40)
+        play(first, actions[:17])
+        resumed = launch(factory.source(), 3)
+        resumed.load_state_dict(through_checkpoint(first.state_dict()))
+        records: list[Record] = []
+        for step in range(17, 40):
+            if step % 7 == 0:
+                kill_one(resumed, step % 2)
+            records += play(resumed, actions[step : step + 1])
+        assert_same(records, expected[17:])
+
+
+def kill_one(vector: ProcessVectorEnv, worker: int) -> None:
+    os.kill(vector.pids()[worker], signal.SIGKILL)
+
+
+def test_states_are_exchanged_with_the_serial_runtime(launch: Launch) -> None:
+    source = SchoolFactory().source()
+    plain: VectorEnv = SerialVectorEnv(source, 3, SEEDS)
+    plain.reset()
+    actions = wishes(plain)
+    play(plain, actions[:20])
+    there = launch(source, 3)
+    there.load_state_dict(through_checkpoint(plain.state_dict()))
+    play(there, actions[20:40])
+    back = SerialVectorEnv(source, 3, SEEDS)
+    back.load_state_dict(through_checkpoint(there.state_dict()))
+    play(plain, actions[20:40])
+    assert_same(play(back, actions[40:]), play(plain, actions[40:]))
+
+
+def test_a_picture_comes_from_the_worker_or_not_at_all(tmp_path: Path, launch: Launch) -> None:
+    vector = launch(WalkFactory(str(tmp_path)).source(), 2)
+    vector.reset()
+    play(vector, wishes(vector, 1))
+    picture = vector.frame(1)
+    assert picture is not None
+    np.testing.assert_array_equal(picture, np.ones((2, 2, 3)))
+    expected = undisturbed(WalkFactory(), 2, 5)
+    tell(tmp_path, Plan("kill", "frame", times=1))
+    assert vector.frame(0) is None
+    records = play(vector, wishes(vector, 5)[1:])
+    assert_same(records, expected[1:])
+
+
+def test_a_worker_that_leaks_is_replaced_at_an_episodes_end(
+    tmp_path: Path, launch: Launch, reports: Reports
+) -> None:
+    factory = WalkFactory(str(tmp_path))
+    expected = undisturbed(factory, 4, 40)
+    tell(tmp_path, Plan("leak", steps=(2,), amount=40, times=1))
+    watchful = replace(QUICK, memory_growth_mb=200, memory_check_seconds=0.0)
+    vector = launch(factory.source(), 4, watchful)
+    vector.reset()
+    before = vector.pids()
+    assert_same(play(vector, wishes(vector, 40)), expected)
+    assert "leaked" in reports.kinds()
+    assert "died" not in reports.kinds()
+    assert set(vector.pids().values()) != set(before.values())
