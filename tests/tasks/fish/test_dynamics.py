@@ -70,6 +70,12 @@ def test_a_fish_at_rest_points_along_x() -> None:
     np.testing.assert_allclose(world.schools.world.fish[0, 0, 2:], (0.1, 0.009), atol=1e-6)
 
 
+def test_a_fish_without_an_action_stays_where_it_is() -> None:
+    world = placed(PLAIN, ((1.0, 2.0, 0.6, 0.8),), (0.0, -9.0, 0.0, 0.0))
+    world.step(-1)
+    np.testing.assert_allclose(world.schools.world.fish[0, 0], (1.0, 2.0, 0.6, 0.8))
+
+
 def test_exactly_the_fish_nearer_than_the_capture_distance_die() -> None:
     bodies = ((0.69, 5.0, 0.0, 0.0), (0.71, 5.0, 0.0, 0.0), (-0.1, 5.0, 0.0, 0.0))
     world = placed(Options(fish=3), bodies, (0.0, 4.995, 0.0, 0.0))

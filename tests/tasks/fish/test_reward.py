@@ -13,9 +13,8 @@ from longhaul.tasks.fish.options import (
     PredatorOptions,
     RewardOptions,
 )
-from longhaul.tasks.fish.reward import pay
-from longhaul.tasks.fish.step import show_schools
-from tests.tasks.fish.worlds import Tank, placed, tank
+from longhaul.tasks.fish.world import KEEP
+from tests.tasks.fish.worlds import placed, tank
 
 ORIGINAL = RewardOptions("original", density_penalty=0.05, density_target=0.1, divergence=0.2)
 FOUR = (
@@ -26,33 +25,28 @@ FOUR = (
 )
 
 
-def paid_in_place(world: Tank) -> list[float]:
-    """Return the rewards of the positions as they are, without a step."""
-    schools = world.schools
-    show_schools(schools.world, schools._rows, schools._rules, np.arange(schools.count))
-    pay(schools.world, schools._rows, 0, schools._rules)
-    return [float(reward) for reward in world.slots.reward]
-
-
 def test_the_four_fish_are_paid_as_recorded() -> None:
-    world = placed(Options(fish=4, reward=ORIGINAL), FOUR, (0.0, 0.0, 0.0, 0.0))
-    assert paid_in_place(world) == pytest.approx([0.799667, 0.7, 0.6, 1.141279], abs=1e-5)
+    # One step before the recorded positions; the predator's velocity makes up for gravity.
+    before = tuple((x - 0.1 * vx, y - 0.1 * vy, vx, vy) for x, y, vx, vy in FOUR)
+    world = placed(Options(fish=4, reward=ORIGINAL), before, (0.0, 0.0, 0.0, -0.05))
+    world.step(KEEP)
+    assert world.slots.reward == pytest.approx([0.799667, 0.7, 0.6, 1.141279], abs=1e-5)
 
 
 def test_dying_costs_fifty_in_the_original_and_one_in_the_plain_reward() -> None:
     doomed = ((0.1, 0.0, 0.0, 0.0), (0.0, -9.0, 0.0, 0.0))
     for reward, death in ((ORIGINAL, -50.0), (RewardOptions(), -1.0)):
         world = placed(Options(fish=2, reward=reward), doomed, (0.0, 0.0, 0.0, 0.0))
-        world.step(4)
+        world.step(KEEP)
         assert world.slots.reward[0] == death == world.slots.terms["death"][0]
-        world.step(4)
+        world.step(KEEP)
         assert world.slots.reward[0] == 0.0
         assert not any(term[0] for term in world.slots.terms.values())
 
 
 def test_the_plain_reward_pays_a_little_for_every_step() -> None:
     world = placed(Options(fish=1), ((0.0, -9.0, 0.0, 0.0),), (0.0, 5.0, 0.0, 0.0))
-    world.step(4)
+    world.step(KEEP)
     assert world.slots.reward[0] == pytest.approx(0.01)
     assert tuple(world.slots.terms) == ("alive", "density", "divergence", "death")
 
@@ -81,8 +75,8 @@ def test_the_density_penalty_reaches_a_school_at_its_next_reset() -> None:
     options = Options(fish=30)
     world = tank(options)
     world.schools.configure(Settings([DENSITY_PENALTY], {DENSITY_PENALTY.name: 1.0}))
-    world.step(4)
+    world.step(KEEP)
     assert not world.slots.terms["density"].any()
     world.schools.reset(np.arange(1), np.array([1]), [None])
-    world.step(4)
+    world.step(KEEP)
     assert world.slots.terms["density"].min() < 0

@@ -14,14 +14,14 @@ from longhaul.core.spaces import EnvSpec
 from longhaul.core.state import State
 from longhaul.tasks.fish.options import Options
 from longhaul.tasks.fish.school import SchoolFactory
-from longhaul.tasks.fish.world import kernel, kernel_stamp
+from longhaul.tasks.fish.world import entry, kernel_stamp
 
 TERM = "school_mean"
 ROUND_ROBIN, RANDOM = range(2)
 
 
 def _build_choose(stamp: int) -> Any:
-    @kernel
+    @entry
     def choose(
         active: Array, pointer: Array, stream: Array, env: int, fish: int, sampling: int
     ) -> int:

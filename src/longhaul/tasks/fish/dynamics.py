@@ -161,17 +161,23 @@ def move_predators(world: World, env: int, rules: Rules) -> None:
 
 @kernel
 def move_school(world: World, env: int, actions: Array, rules: Rules) -> None:
-    """Move everybody in one school and let the predators eat; `actions` are those of all rows."""
+    """Move everybody in one school and let the predators eat.
+
+    `actions` are those of all rows; a fish without one (below 0) stays where it is.
+    """
     fish, alive = world.fish, world.alive
     obstacles = rules.obstacles
     world.elapsed[env] += 1
     move_predators(world, env, rules)
     first = env * fish.shape[1]
     for row in range(world.size[env]):
-        if alive[env, row]:
-            x, y = steer(fish[env, row, 2], fish[env, row, 3], actions[first + row])
+        if not alive[env, row]:
+            continue
+        action = actions[first + row]
+        if action >= 0:
+            x, y = steer(fish[env, row, 2], fish[env, row, 3], action)
             fish[env, row, 2], fish[env, row, 3] = x, y
             glide(fish, env, row, FISH_BOUNCE, obstacles)
-            if is_caught(fish, world.predators, env, row):
-                alive[env, row] = False
-                world.deaths[env, row] = world.elapsed[env]
+        if is_caught(fish, world.predators, env, row):
+            alive[env, row] = False
+            world.deaths[env, row] = world.elapsed[env]

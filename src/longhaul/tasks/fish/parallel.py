@@ -70,7 +70,8 @@ class FishParallelEnv(ParallelEnv[str, Floats, int]):  # type: ignore[misc]
         dict[str, Floats], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Told]
     ]:
         """Act with the fish that are there."""
-        chosen = np.zeros(self._options.fish, np.int64)
+        # A fish without an action stays where it is.
+        chosen = np.full(self._options.fish, -1, np.int64)
         for agent, action in actions.items():
             chosen[self._row[agent]] = action
         self._schools.step(0, 1, chosen)

@@ -18,6 +18,7 @@ from longhaul.tasks.fish.world import (
     RADIUS,
     SPAWN_SHARE,
     World,
+    entry,
     kernel,
     kernel_stamp,
 )
@@ -185,7 +186,7 @@ def _stir(predator: Array, draws: Array, cursor: int, plan: Plan) -> int:
 
 
 def _build_place(stamp: int) -> Any:
-    @kernel
+    @entry
     def place(
         world: World,
         env: int,

@@ -9,7 +9,7 @@ from longhaul.tasks.fish.dynamics import move_school
 from longhaul.tasks.fish.neighbours import look_around, matter
 from longhaul.tasks.fish.observe import observe
 from longhaul.tasks.fish.reward import pay
-from longhaul.tasks.fish.world import Rows, Rules, World, kernel, kernel_stamp
+from longhaul.tasks.fish.world import Rows, Rules, World, entry, kernel, kernel_stamp
 
 
 @kernel
@@ -35,7 +35,7 @@ def _mark(world: World, rows: Rows, env: int, rules: Rules) -> None:
 
 
 def _build_step(stamp: int) -> Any:
-    @kernel
+    @entry
     def step(
         world: World, rows: Rows, rules: Rules, pieces: tuple[int, int], actions: Array
     ) -> None:
@@ -55,7 +55,7 @@ def _build_step(stamp: int) -> Any:
 
 
 def _build_show(stamp: int) -> Any:
-    @kernel
+    @entry
     def show(world: World, rows: Rows, rules: Rules, envs: Array) -> None:
         """Write what the fish of `envs` see and which of them are there."""
         _ = stamp

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
 
 from longhaul.core.env import Array
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def single(value: float) -> float:
@@ -52,8 +55,20 @@ ABSENT = -2
 SURVIVED = -1
 """The death step of a fish that is alive."""
 
-kernel = numba.njit(nogil=True, cache=True, error_model="numpy")
-"""Native code that runs without the GIL; compiled once per machine."""
+entry = numba.njit(nogil=True, cache=True, error_model="numpy")
+"""Native code that Python calls; compiled once per machine."""
+
+
+def kernel(function: F) -> F:
+    """Return native code that is called by native code only.
+
+    A wrapper for calls from Python would take as long to compile as the function itself.
+    """
+    # These two options work as any other but are missing in Numba's types.
+    compile_inner = cast(Any, numba.njit)(
+        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )
+    return cast(F, compile_inner(function))
 
 
 class World(NamedTuple):
