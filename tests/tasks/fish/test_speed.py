@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.envs.batched import BatchedVectorEnv
+from longhaul.tasks.fish import world
 from longhaul.tasks.fish.options import Options
 from longhaul.tasks.fish.school import fish_envs
 from longhaul.tasks.fish.step import step_schools
-from longhaul.tasks.fish.world import kernel_stamp
 
 
 def steps_per_cpu_second(options: Options, schools: int) -> float:
@@ -42,6 +43,12 @@ def test_a_fish_costs_no_more_in_a_large_school() -> None:
     assert large > 0.8 * small
 
 
+def test_every_module_with_native_code_counts_for_the_stamp() -> None:
+    folder = Path(world.__file__).parent
+    native = {path.stem for path in folder.glob("*.py") if "\n@kernel\n" in path.read_text("utf-8")}
+    assert native | {"world"} == set(world.KERNEL_MODULES)
+
+
 def test_compiled_code_belongs_to_the_sources_it_was_made_from() -> None:
     held = [cell.cell_contents for cell in step_schools.py_func.__closure__]
-    assert kernel_stamp() in held
+    assert world.kernel_stamp() in held

@@ -121,14 +121,18 @@ class Rows(NamedTuple):
     death: Array
 
 
+KERNEL_MODULES = ("world", "dynamics", "neighbours", "observe", "reward", "reset", "step")
+"""The modules of this folder that hold native code or the constants in it."""
+
+
 def kernel_stamp() -> int:
-    """Return a number that differs when any module of this folder does.
+    """Return a number that differs when any of the modules with native code does.
 
     Numba looks only at the file of the function it is asked for: code called from another file
     would stay as it was when first compiled. Entry points hold this number, which is part of
     their cache's key.
     """
     digest = hashlib.blake2b(digest_size=7)
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
+    for module in KERNEL_MODULES:
+        digest.update((Path(__file__).parent / f"{module}.py").read_bytes())
     return int.from_bytes(digest.digest(), "little")
