@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -41,15 +41,15 @@ class OddError(Exception):
         raise RuntimeError("no text either")
 
 
-EXCEPTIONS: Mapping[str, BaseException] = {
-    "runtime": RuntimeError("the simulator lost its ball"),
-    "key": KeyError("ball"),
-    "assertion": AssertionError(),
-    "memory": MemoryError(),
-    "os": OSError(5, "Input/output error"),
-    "system exit": SystemExit(3),
-    "interrupt": KeyboardInterrupt(),
-    "odd": OddError(1, 2),
+EXCEPTIONS: Mapping[str, Callable[[], BaseException]] = {
+    "runtime": lambda: RuntimeError("the simulator lost its ball"),
+    "key": lambda: KeyError("ball"),
+    "assertion": lambda: AssertionError(),
+    "memory": lambda: MemoryError(),
+    "os": lambda: OSError(5, "Input/output error"),
+    "system exit": lambda: SystemExit(3),
+    "interrupt": lambda: KeyboardInterrupt(),
+    "odd": lambda: OddError(1, 2),
 }
 
 
@@ -124,7 +124,7 @@ def fail(plan: Plan) -> str:
         case "leak":
             LEAKED.append(np.ones(int(plan.amount * 2**20), np.uint8))
         case kind if kind in EXCEPTIONS:
-            raise EXCEPTIONS[kind]
+            raise EXCEPTIONS[kind]()
         case garbage:
             return garbage
     return ""

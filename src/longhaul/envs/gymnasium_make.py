@@ -11,6 +11,7 @@ import gymnasium as gym
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
 from longhaul.core.errors import ConfigError, EnvError
+from longhaul.envs.registration import register
 
 GymnasiumAny = gym.Env[Any, Any]
 
@@ -39,6 +40,7 @@ class Opened:
 
 def open_gymnasium(env_id: str, kwargs: Mapping[str, Any], *, render: bool) -> Opened:
     """Return the env called `env_id`, made with `kwargs`."""
+    register()
     arguments = {"render_mode": "rgb_array", **kwargs} if render else dict(kwargs)
     try:
         env = gym.make(env_id, disable_env_checker=True, **arguments)

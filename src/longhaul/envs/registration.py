@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import gymnasium as gym
 
+NAMESPACE = "longhaul"
+_ENTRY_POINTS = {"FreePixels-v0": "longhaul.envs.probes.free_pixels:FreePixels"}
+
 
 def register() -> None:
-    """Add the ids; called by Gymnasium itself through its plugin entry point."""
-    gym.register(
-        "longhaul/FreePixels-v0", entry_point="longhaul.envs.probes.free_pixels:FreePixels"
-    )
+    """Add the ids; does nothing the second time.
+
+    Gymnasium 1.x no longer asks installed packages for their environments, so whoever makes one
+    calls this first: `gym:longhaul/FreePixels-v0` does, and so does importing this module.
+    """
+    for name, entry_point in _ENTRY_POINTS.items():
+        if f"{NAMESPACE}/{name}" not in gym.registry:
+            gym.register(f"{NAMESPACE}/{name}", entry_point=entry_point)
+
+
+register()

@@ -124,7 +124,7 @@ def test_every_exception_is_told_with_its_place_and_last_actions(
         assert facts["seed"] == seed
         assert facts["step"] == {"reset": 0, "step": 0, "late step": 8}[where]
         assert facts["last_actions"] == [[1]] * {"reset": 0, "step": 1, "late step": 9}[where]
-        assert type(EXCEPTIONS[name]).__name__ in facts["traceback"]
+        assert type(EXCEPTIONS[name]()).__name__ in facts["traceback"]
         assert "trouble.py" in facts["traceback"]
     assert "died" not in reports.kinds()
 

@@ -21,9 +21,9 @@ class RunningEpisodes:
 
     def __init__(self, spec: EnvSpec, ledger: EpisodeLedger, log: ActionLog, slots: Slots) -> None:
         self._spec = spec
-        self._ledger = ledger
+        self.ledger = ledger
         self._log = log
-        self._slots = slots
+        self.slots = slots
         self.env_id = spec.id
         self.can_replay = spec.tier in (Tier.SNAPSHOT, Tier.REPLAY)
         self.stepped: set[int] = set()  # accepted in the step under way, not yet in the ledger
@@ -33,24 +33,24 @@ class RunningEpisodes:
 
     def seed(self, env: int) -> int:
         """Return the seed of an env's episode."""
-        return self._ledger.seeds[env]
+        return self.ledger.seeds[env]
 
     def steps(self, env: int) -> int:
         """Return the steps an env has been through, the one under way included once accepted."""
-        return self._ledger.length(env) + (env in self.stepped)
+        return self.ledger.length(env) + (env in self.stepped)
 
     def oldest(self) -> int:
         """Return the tick of the first action that may still be needed."""
-        begun = self._ledger.begun
+        begun = self.ledger.begun
         if not self.can_replay:
-            return max(self._ledger.tick - LAST_ACTIONS, 0)
+            return max(self.ledger.tick - LAST_ACTIONS, 0)
         return min(
             self._bases[env][1] if env in self._bases else tick for env, tick in enumerate(begun)
         )
 
     def rebase(self, env: int, snapshot: State) -> None:
         """Continue from this native state from now on, instead of from the episode's seed."""
-        self._bases[env] = (snapshot, self._ledger.tick)
+        self._bases[env] = (snapshot, self.ledger.tick)
 
     def opened(self, env: int) -> None:
         """Take note that an env's next episode is about to begin."""
@@ -59,39 +59,39 @@ class RunningEpisodes:
 
     def beginning(self, env: int, *, fresh: bool) -> Beginning:
         """Return how the env's episode begins."""
-        ledger = self._ledger
+        ledger = self.ledger
         return Beginning(
             env, ledger.seeds[env], ledger.starts[env], ledger.settings[env], fresh=fresh
         )
 
     def playback(self, env: int, *, fresh: bool) -> Playback:
         """Return how to bring an env's episode to where it is."""
-        base, tick = self._bases.get(env, (None, self._ledger.begun[env]))
-        actions = self._log.since(tick, self._ledger.rows(env))
-        taken = self.steps(env) - (tick - self._ledger.begun[env])
+        base, tick = self._bases.get(env, (None, self.ledger.begun[env]))
+        actions = self._log.since(tick, self.ledger.rows(env))
+        taken = self.steps(env) - (tick - self.ledger.begun[env])
         return Playback(self.beginning(env, fresh=fresh), actions[:taken], base)
 
     def problem(self, played: Played) -> str:
         """Return in what a playback differs from what was seen the first time, or nothing."""
         env = played.env
-        rows = self._ledger.rows(env)
+        rows = self.ledger.rows(env)
         if played.over_at is not None and env not in self.idle:
             return f"ended the episode at step {played.over_at}"
         expected = self.expected.get(env)
         if expected is None:
-            expected = observation_digest(self._slots, rows)
+            expected = observation_digest(self.slots, rows)
         if expected and expected != played.digest:
             return "led to another observation"
         if env in self._bases:
             return ""
-        returns = self._ledger.returns[rows]
+        returns = self.ledger.returns[rows]
         if env in self.stepped:
-            returns = returns + self._slots.reward[rows]
+            returns = returns + self.slots.reward[rows]
         return "" if np.array_equal(returns, played.returns) else "led to other rewards"
 
     def actions(self, env: int) -> Array:
         """Return the logged actions of an env's episode, the one under way included."""
-        return self._log.since(self._ledger.begun[env], self._ledger.rows(env))
+        return self._log.since(self.ledger.begun[env], self.ledger.rows(env))
 
     def is_whole(self, env: int) -> bool:
         """Whether the logged actions lead from the episode's seed to the present step."""

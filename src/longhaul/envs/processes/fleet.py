@@ -202,7 +202,8 @@ class Fleet:
             time.sleep(STACK_SECONDS)
         del self._processes[process.worker]
         ended = process.kill()
-        error = f"gave no answer for {seconds:.1f} s" if kind == "hung" else f"its process {ended}"
+        # Without the time it took, which is told beside: this text gets into events.jsonl.
+        error = "gave no answer in time" if kind == "hung" else f"its process {ended}"
         if stage is Stage.BOOT:
             env = None
         loss = Loss(

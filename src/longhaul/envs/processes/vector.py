@@ -6,28 +6,27 @@ import os
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Ending, EnvEvent, SingleEnvs, Slots, Step
-from longhaul.core.errors import ConfigError, EnvError, NumericalError
+from longhaul.core.env import Array, Ending, SingleEnvs, Slots, Step
+from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Tier
 from longhaul.core.state import State
 from longhaul.envs.config import ProcessesConfig
 from longhaul.envs.lockstep import Lockstep
+from longhaul.envs.processes.casualties import Casualties
 from longhaul.envs.processes.episodes import RunningEpisodes
 from longhaul.envs.processes.faults import SILENCE, Listeners
 from longhaul.envs.processes.fleet import Fleet
 from longhaul.envs.processes.mailbox import Layout, Mailbox
 from longhaul.envs.processes.memory_watch import MemoryWatch
 from longhaul.envs.processes.messages import Answer, Kind, Loss, Order, Stage
-from longhaul.envs.processes.repro import make_repro
 from longhaul.envs.processes.room import check_room
-from longhaul.envs.processes.supervisor import GivenUp, Job, Outcome, Supervisor
+from longhaul.envs.processes.supervisor import Job, Supervisor
 from longhaul.envs.replay_log import replay_mismatch
 
 REBASE_TICKS = 10_000  # a tier A episode is never played again from further back
@@ -51,19 +50,13 @@ class ProcessVectorEnv(Lockstep):
         self._mailbox = Mailbox.create(source.spec, count=max(count, 1), workers=len(shares))
         super().__init__(source.spec, count, seeds)
         self._is_logged = True
-        self._source = source
-        self._listeners = listeners
         self._shares = shares
         self._episodes = RunningEpisodes(source.spec, self._ledger, self._log, self._slots)
         self._fleet = Fleet(source, self._mailbox, shares, config, count=count)
         self._supervisor = Supervisor(self._fleet, self._episodes, shares, config, listeners)
         self._memory = MemoryWatch(config, time.monotonic)
+        self._casualties = Casualties(source, self._episodes, config, listeners)
         self._endings: list[tuple[int, Ending]] = []
-        self._events: list[EnvEvent] = []
-        self._forsaken: set[int] = set()  # envs whose episode was given up
-        self._retired: set[int] = set()
-        self._quarantined: set[tuple[int, int]] = set()
-        self._dropped = 0
         self._step_job = Job(Stage.STEP, _step_order, self._accept_step)
         self._begin_job = Job(Stage.RESET, self._begin_order, self._accept_begin)
         self._is_closed = False
@@ -91,7 +84,7 @@ class ProcessVectorEnv(Lockstep):
     def reset(self) -> None:
         """Begin the next episode in every environment."""
         self._running = True
-        self._begin_next([env for env in range(self._count) if env not in self._retired])
+        self._begin_next([env for env in range(self._count) if env not in self._casualties.retired])
         self._begin_forsaken()
 
     def step(self, actions: Array) -> Step:
@@ -105,10 +98,9 @@ class ProcessVectorEnv(Lockstep):
         endings = self._advance()
         self._ledger.advance(slots.reward)
         self._episodes.stepped.clear()
-        if self._retired:
-            for env in self._retired:
-                self._ledger.reopen(env)
-        endings = self._drop_unusable(endings)
+        for env in self._casualties.retired:
+            self._ledger.reopen(env)
+        endings = self._casualties.drop_unusable(self._guard, endings, in_step=True)
         self._supervisor.budget.stepped()
         if endings or self._spec.rows > 1:
             self._episodes.idle.update(env for env, _ in endings)
@@ -119,28 +111,28 @@ class ProcessVectorEnv(Lockstep):
         self._watch_memory(endings)
         if self._spec.tier is Tier.SNAPSHOT and self._ledger.tick % REBASE_TICKS == 0:
             self._rebase(self._snapshots())
-        if self._events:
-            step = replace(step, events=tuple(self._events))
-            self._events.clear()
-        return step
+        if self._casualties.are_told:
+            return step
+        self._any_started = True  # so that the marks of lost rows are taken off
+        return replace(step, events=self._casualties.take_events())
 
     def _advance(self) -> Sequence[tuple[int, Ending]]:
         workers = self._supervisor.workers
         results = self._fleet.step_all(workers)
         self._endings = []
-        if self._retired or any(isinstance(r, Loss) or r.raised for r in results.values()):
+        is_troubled = self._casualties.retired or any(
+            isinstance(result, Loss) or result.raised for result in results.values()
+        )
+        if is_troubled:
             todo = {worker: list(self._shares[worker]) for worker in workers}
-            self._take(self._supervisor.settle(self._step_job, todo, results))
+            self._casualties.take(self._supervisor.settle(self._step_job, todo, results))
         else:
             np.copyto(self._block, self._mailbox.block)
             for result in results.values():
                 if isinstance(result, Answer) and result.endings:
                     self._endings.extend(result.endings)
-        gone = self._forsaken | self._retired
-        return sorted(
-            ((env, ending) for env, ending in self._endings if env not in gone),
-            key=lambda one: one[0],
-        )
+        endings = [one for one in self._endings if not self._casualties.is_gone(one[0])]
+        return sorted(endings, key=lambda one: one[0])
 
     def _accept_step(self, envs: Sequence[int], answer: Answer) -> None:
         for env in envs:
@@ -177,136 +169,19 @@ class ProcessVectorEnv(Lockstep):
             for name, term in ours.terms.items():
                 term[rows] = theirs.terms[name][rows]
 
-    def _take(self, outcome: Outcome) -> None:
-        """Take note of episodes given up and of envs that are no more."""
-        for env, given_up in outcome.given_up.items():
-            if env not in outcome.retired:
-                self._forsake(given_up)
-        for env, why in outcome.retired.items():
-            self._retire(env, why)
-        left = self._count - len(self._retired)
-        if outcome.retired and left < max(1, self._config.fewest_envs * self._count):
-            raise EnvError(
-                f"{self._spec.id}: only {left} of {self._count} environments are left: "
-                + "; ".join(sorted(set(outcome.retired.values())))
-            )
-
-    def _forsake(self, given_up: GivenUp) -> None:
-        """Record an episode that is given up, and what it takes with it."""
-        env = given_up.env
-        ledger = self._ledger
-        facts: dict[str, Any] = {
-            "env_id": self._spec.id,
-            "seed": ledger.seeds[env],
-            "step": self._episodes.steps(env),
-            "kind": given_up.kind,
-            "stage": given_up.stage,
-            "error": given_up.error,
-            "quarantined": given_up.quarantined,
-            "last_actions": list(self._episodes.last_actions(env)),
-        }
-        if given_up.traceback:
-            facts["traceback"] = given_up.traceback
-        self._events.append(
-            EnvEvent("episode_lost", env, ledger.numbers[env], facts, ends_episode=True)
-        )
-        if given_up.quarantined:
-            self._quarantined.add((env, ledger.seeds[env]))
-            self._listeners.on_repro(make_repro(self._source, ledger, self._episodes, given_up))
-        if given_up.in_step:
-            self._lose_rows(env)
-        self._forsaken.add(env)
-        self._episodes.stepped.discard(env)
-        self._episodes.idle.add(env)
-        self._supervisor.forget(env)
-        self._refuse_too_many(given_up)
-
-    def _refuse_too_many(self, given_up: GivenUp) -> None:
-        config = self._config
-        if len(self._quarantined) > config.most_quarantined:
-            raise EnvError(
-                f"{self._spec.id}: {len(self._quarantined)} seeds were set aside, more than "
-                f"env.processes.most_quarantined; the last one: {given_up.error}"
-            )
-        if given_up.kind != "unusable":
-            return
-        self._dropped += 1
-        if self._dropped > config.most_dropped:
-            raise NumericalError(
-                f"{self._ledger.where(given_up.env)}: {given_up.error}; {self._dropped} "
-                "transitions were dropped, more than env.processes.most_dropped"
-            )
-
-    def _lose_rows(self, env: int) -> None:
-        rows = self._ledger.rows(env)
-        slots = self._slots
-        slots.lost[rows] = True
-        self._any_started = True
-        for flags in (slots.terminated, slots.truncated, slots.forced):
-            flags[rows] = False
-        for numbers in (slots.reward, *slots.terms.values()):
-            numbers[rows] = 0.0
-        for part in slots.obs.values():
-            if np.issubdtype(part.dtype, np.floating):
-                np.nan_to_num(part[rows], copy=False)
-
-    def _retire(self, env: int, why: str) -> None:
-        """Leave the rows of an env empty for the rest of the run."""
-        if env in self._retired:
-            return
-        number = self._ledger.numbers[env]
-        self._retired.add(env)
-        self._events.append(EnvEvent("env_retired", env, number, {"error": why}, ends_episode=True))
-        self._lose_rows(env)
-        rows = self._ledger.rows(env)
-        self._slots.active[rows] = False
-        self._episodes.idle.add(env)
-        self._episodes.stepped.discard(env)
-        self._forsaken.discard(env)
-        if number >= 0:
-            self._ledger.begin(env, None, self._settings)
-            self._episodes.opened(env)
-
-    def _drop_unusable(self, endings: Sequence[tuple[int, Ending]]) -> Sequence[tuple[int, Ending]]:
-        """Give up the episodes of envs that wrote numbers no learner can use."""
-        dropped = set()
-        while (fault := self._guard.fault()) is not None:
-            env = fault.row // self._spec.rows
-            assert env not in dropped
-            dropped.add(env)
-            self._forsake(GivenUp(env, "unusable", "step", fault.problem, in_step=True))
-            self._open_mask(env)
-        if not dropped:
-            return endings
-        return [one for one in endings if one[0] not in dropped]
-
-    def _open_mask(self, env: int) -> None:
-        if self._slots.mask is not None:
-            self._slots.mask[self._ledger.rows(env)] = True
-
     def _begin_next(self, envs: Sequence[int]) -> None:
         for env in envs:
             self._open(env)
         self._begin(envs, self._settings)
-        begun = [env for env in envs if env not in self._forsaken | self._retired]
-        self._mark_started(begun)
-        self._drop_unusable_beginnings()
-
-    def _drop_unusable_beginnings(self) -> None:
-        while (fault := self._guard.fault()) is not None:
-            env = fault.row // self._spec.rows
-            self._forsake(GivenUp(env, "unusable", "reset", fault.problem, in_step=False))
-            rows = self._ledger.rows(env)
-            for part in self._slots.obs.values():
-                if np.issubdtype(part.dtype, np.floating):
-                    np.nan_to_num(part[rows], copy=False)
-            self._open_mask(env)
+        self._mark_started([env for env in envs if not self._casualties.is_gone(env)])
+        self._casualties.drop_unusable(self._guard, (), in_step=False)
 
     def _begin_forsaken(self) -> None:
         """Begin the next episode wherever one was given up, until all envs run."""
-        while self._forsaken:
-            envs = sorted(self._forsaken)
-            self._forsaken.clear()
+        forsaken = self._casualties.forsaken
+        while forsaken:
+            envs = sorted(forsaken)
+            forsaken.clear()
             self._begin_next(envs)
 
     def _open(self, env: int) -> None:
@@ -315,18 +190,13 @@ class ProcessVectorEnv(Lockstep):
         for _ in range(self._config.most_quarantined + 1):
             self._ledger.begin(env, self._dealer.deal(), self._settings)
             self._episodes.opened(env)
-            seed = self._ledger.seeds[env]
-            if (env, seed) not in self._quarantined:
+            if not self._casualties.is_set_aside(env):
                 return
-            number = self._ledger.numbers[env]
-            self._events.append(
-                EnvEvent("seed_skipped", env, number, {"seed": seed}, ends_episode=True)
-            )
         raise EnvError(f"{self._ledger.where(env)}: every seed dealt to it has been set aside")
 
     def _begin(self, envs: Sequence[int], settings: Settings | None) -> None:
         self._episodes.idle.update(envs)
-        self._take(self._supervisor.carry_out(self._begin_job, envs))
+        self._casualties.take(self._supervisor.carry_out(self._begin_job, envs))
 
     def _watch_memory(self, endings: Sequence[tuple[int, Ending]]) -> None:
         if self._memory.due():
@@ -337,7 +207,9 @@ class ProcessVectorEnv(Lockstep):
             is_harmless = ended and (self._episodes.can_replay or len(share) == 1)
             if is_harmless or self._memory.is_urgent(worker):
                 del self._memory.growth[worker]
-                self._take(self._supervisor.renew(worker, f"its memory grew by {grown} MB"))
+                self._casualties.take(
+                    self._supervisor.renew(worker, f"its memory grew by {grown} MB")
+                )
                 self._begin_forsaken()
 
     def _advance_one(self, env: int, actions: Array) -> bool:
@@ -345,24 +217,16 @@ class ProcessVectorEnv(Lockstep):
 
     def state_dict(self) -> State:
         """Return everything needed to continue exactly, as far as the env's tier allows."""
-        return {
-            **super().state_dict(),
-            "processes": {
-                "quarantined": [list(one) for one in sorted(self._quarantined)],
-                "dropped": self._dropped,
-                "retired": sorted(self._retired),
-            },
-        }
+        return {**super().state_dict(), "processes": self._casualties.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a saved state; what the tier cannot restore begins its next episode."""
-        saved = state.get("processes", {"quarantined": [], "dropped": 0, "retired": []})
-        self._quarantined = {(env, seed) for env, seed in saved["quarantined"]}
-        self._dropped = saved["dropped"]
+        saved = state.get("processes", self._casualties.state_dict())
+        self._casualties.load_state_dict(saved)
         self._log.restart(0)
         self._episodes.idle = set(range(self._count))
         super().load_state_dict(state)
-        if self._spec.tier not in (Tier.SNAPSHOT, Tier.REPLAY):
+        if not self._episodes.can_replay:
             self._log.restart(self._ledger.tick)
         for env in saved["retired"]:
             # It has a worker again, and begins where it would have begun.
@@ -378,7 +242,7 @@ class ProcessVectorEnv(Lockstep):
             lambda envs, fresh: Order(Kind.SNAPSHOT, tuple(envs)),
             lambda envs, answer: taken.update(answer.returned),
         )
-        envs = [env for env in range(self._count) if env not in self._retired]
+        envs = [env for env in range(self._count) if env not in self._casualties.retired]
         outcome = self._supervisor.carry_out(job, envs)
         for given_up in outcome.given_up.values():
             raise EnvError(f"{self._ledger.where(given_up.env)}: {given_up.error}")
@@ -420,20 +284,20 @@ class ProcessVectorEnv(Lockstep):
         for env, given_up in outcome.given_up.items():
             problem = given_up.error.removeprefix("playing the episode's seed and actions again ")
             raise replay_mismatch(self._ledger.where(env), problem)
-        self._take(outcome)
+        self._casualties.take(outcome)
         for env in range(self._count):
             self._copy_rows(env, everything=True)
 
     def _replay_state(self) -> State:
         state = super()._replay_state()
-        for env in self._retired:
+        for env in self._casualties.retired:
             state["digests"][env] = ""
         return state
 
     def frame(self, env: int) -> NDArray[np.uint8] | None:
         """Return the present picture of one environment, None if its worker fails to give one."""
         worker = next(worker for worker, envs in self._shares.items() if env in envs)
-        if env in self._retired:
+        if env in self._casualties.retired:
             return None
         result = self._fleet.exchange({worker: Order(Kind.FRAME, env)})[worker]
         if isinstance(result, Loss) or result.raised:

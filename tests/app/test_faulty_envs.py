@@ -1,0 +1,62 @@
+"""Whole runs whose environments die, raise and lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from longhaul.app.verify import Trial, verify
+from longhaul.envs.processes.repro import reproduce
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.jsonl import Row, read_rows
+from tests.app.small import finished_run, small_config
+from tests.faults.gymnasium_walk import GYMNASIUM_ID
+from tests.faults.trouble import Plan, tell, turns
+
+TASK = f"gym:{GYMNASIUM_ID}"
+PROCESSES = ("env.runtime=processes", "env.processes.workers=2")
+LOGS = ("metrics.jsonl", "episodes.jsonl", "events.jsonl")
+
+
+def told(folder: Path) -> str:
+    return f'options.kwargs={{folder="{folder}"}}'
+
+
+def rows(run: RunDirectory, log: str) -> list[Row]:
+    return read_rows(run.path / log).rows
+
+
+@pytest.mark.parametrize("overlap", ["false", "true"])
+def test_killed_workers_change_no_byte_of_the_logs(tmp_path: Path, overlap: str) -> None:
+    quiet, loud = tmp_path / "quiet", tmp_path / "loud"
+    for folder in (quiet, loud):
+        folder.mkdir()
+    common = (f"collect.overlap={overlap}", "num_envs=4")
+    plain = finished_run(tmp_path / "a", told(quiet), *common, task=TASK)
+    tell(loud, Plan("kill", steps=(4,), times=1))
+    killed = finished_run(tmp_path / "b", told(loud), *common, *PROCESSES, task=TASK)
+    assert turns(loud) >= 3
+    for log in LOGS:
+        assert (killed.path / log).read_bytes() == (plain.path / log).read_bytes(), log
+    faults = [row for row in rows(killed, "sessions.jsonl") if row["event"] == "env_fault"]
+    assert {fault["kind"] for fault in faults} == {"died", "replaced"}
+    assert sum(fault["kind"] == "died" for fault in faults) == turns(loud)
+
+
+def test_a_poisoned_seed_is_told_kept_and_changes_nothing_on_a_resume(tmp_path: Path) -> None:
+    tell(tmp_path, Plan("runtime", steps=(5,)))
+    result = verify(
+        small_config(TASK, told(tmp_path), *PROCESSES), Trial(iterations=3, interruptions=1)
+    )
+    assert result.equal, result.as_text()
+    run = finished_run(tmp_path / "runs", told(tmp_path), *PROCESSES, task=TASK)
+    lost = [row for row in rows(run, "events.jsonl") if row["event"] == "episode_lost"]
+    assert lost
+    assert lost[0]["kind"] == "raised"
+    assert "the simulator lost its ball" in str(lost[0]["traceback"])
+    assert lost[0]["env_id"] == GYMNASIUM_ID
+    assert sum(int(str(row.get("fault/lost_steps", 0))[0]) for row in rows(run, "metrics.jsonl"))
+    files = sorted(run.crash.glob("repro-*.json"))
+    assert len(files) == len(lost)
+    assert reproduce(files[0]).is_same
