@@ -21,7 +21,6 @@ METRICS = (
     Metric("env/first_death_step", "mean step of the first death, where there was one"),
     Metric("env/step_one_deaths", "mean number of fish that died in the first step"),
 )
-SOLVED = 0.97
 
 
 def build(request: TaskRequest) -> Task:
@@ -40,7 +39,7 @@ def build(request: TaskRequest) -> Task:
         summarise=summarise,
         settings=options.settings(),
         metrics=METRICS,
-        evaluation=Evaluation(metric="eval/survival_rate", solved=SOLVED),
+        evaluation=Evaluation(metric="eval/survival_rate"),
         panels=(
             Panel("Survival", ("env/survival_rate", "env/survival_rate_full")),
             Panel("Early deaths", ("env/first_death_step", "env/step_one_deaths")),
