@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from longhaul.core.env import VectorEnv
 from longhaul.core.spaces import Tier
-from longhaul.envs.processes.vector import ProcessVectorEnv
+from longhaul.envs.processes.vector import REBASE_TICKS, ProcessVectorEnv
 from longhaul.envs.serial import SerialVectorEnv
 from tests.contracts.vector_env_contract import (
     SEEDS,
@@ -39,23 +40,67 @@ def seeds_of(records: list[Record]) -> list[int]:
     return [episode.seed for record in records for episode in record.episodes]
 
 
-@pytest.mark.parametrize("tier", [Tier.REPLAY, pytest.param(Tier.SNAPSHOT, marks=pytest.mark.slow)])
-def test_twenty_deaths_in_mid_step_change_nothing(
-    tmp_path: Path, launch: Launch, reports: Reports, tier: Tier
+@pytest.mark.parametrize(
+    ("tier", "deaths"),
+    [
+        (Tier.REPLAY, 20),
+        pytest.param(Tier.SNAPSHOT, 20, marks=pytest.mark.slow),
+        pytest.param(Tier.REPLAY, 200, marks=pytest.mark.slow),
+    ],
+)
+def test_deaths_in_mid_step_change_nothing(
+    tmp_path: Path, launch: Launch, reports: Reports, tier: Tier, deaths: int
 ) -> None:
     factory = WalkFactory(str(tmp_path), tier)
-    expected = undisturbed(factory, 16, 80)
-    long = [
-        e.seed for r in expected for e in r.episodes if e.length >= 4 and e.number in (1, 2)
-    ][:20]  # fmt: skip
-    assert len(long) == 20
+    steps = 40 + 5 * deaths
+    expected = undisturbed(factory, 16, steps)
+    long = [e.seed for r in expected for e in r.episodes if e.length >= 4 and e.number][:deaths]
+    assert len(long) == deaths
     tell(tmp_path, Plan("kill", steps=(3,), seeds=tuple(long), times=1))
-    vector = launch(factory.source(), 16, replace(QUICK, restarts_per_minute=100))
+    vector = launch(factory.source(), 16, replace(QUICK, restarts_per_minute=10_000))
     vector.reset()
-    assert_same(play(vector, wishes(vector, 80)), expected)
-    assert turns(tmp_path) == 20
-    assert reports.kinds().count("died") == reports.kinds().count("replaced") == 20
+    assert_same(play(vector, wishes(vector, steps)), expected)
+    assert turns(tmp_path) == deaths
+    assert reports.kinds().count("died") == reports.kinds().count("replaced") == deaths
     assert all(fault.stage == "step" for fault in reports.faults if fault.kind == "died")
+
+
+@pytest.mark.slow
+def test_workers_killed_from_outside_at_any_moment_are_back_soon_and_change_nothing(
+    launch: Launch, reports: Reports
+) -> None:
+    factory = WalkFactory()
+    steps, kills = 4000, 200
+    expected = undisturbed(factory, 16, steps)
+    vector = launch(factory.source(), 16, replace(QUICK, restarts_per_minute=10_000))
+    vector.reset()
+    actions = wishes(vector, steps)
+    drawn = np.random.default_rng(3)
+    records: list[Record] = []
+    for cut in range(0, steps, steps // kills):
+        pid = list(vector.pids().values())[int(drawn.integers(2))]
+        killer = threading.Timer(float(drawn.uniform(0, 0.01)), os.kill, (pid, signal.SIGKILL))
+        killer.start()
+        records += play(vector, actions[cut : cut + steps // kills])
+        killer.join()
+    assert_same(records, expected)
+    seconds = [f.seconds for f in reports.faults if f.kind == "replaced" and f.seconds]
+    assert len(seconds) >= kills - 1
+    assert float(np.percentile(seconds, 95)) < 2.0
+
+
+@pytest.mark.slow
+def test_a_long_episode_is_brought_back_from_its_last_snapshot(launch: Launch) -> None:
+    factory = WalkFactory(tier=Tier.SNAPSHOT)
+    steps = REBASE_TICKS + 60
+    vector = launch(factory.source(), 4)
+    vector.reset()
+    actions = wishes(vector, steps)
+    records = play(vector, actions[: REBASE_TICKS + 2])
+    for pid in vector.pids().values():
+        os.kill(pid, signal.SIGKILL)
+    records += play(vector, actions[REBASE_TICKS + 2 :])
+    assert_same(records, undisturbed(factory, 4, steps))
 
 
 def test_all_workers_killed_at_once_come_back(launch: Launch, reports: Reports) -> None:
