@@ -7,19 +7,26 @@ import os
 import platform
 import resource
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
 
+from longhaul.app.api_check import check_api
 from longhaul.app.assemble import build_task
+from longhaul.app.config import RunConfig
 from longhaul.app.configure import ConfigSources, resolve
+from longhaul.app.isolation import Enter, call_isolated
 from longhaul.app.text import columns
-from longhaul.core.errors import LonghaulError
+from longhaul.app.trials import TrialRequest, Trials, run_trials
+from longhaul.core.env import EnvSource
+from longhaul.core.errors import ConfigError, LonghaulError
 from longhaul.envs.checks import check_seeds
 
 GIGABYTE = 1 << 30
+CHECK_SECONDS = 120.0
 PACKAGES = ("longhaul", "torch", "numpy", "gymnasium", "numba", "safetensors", "msgspec")
 
 
@@ -37,30 +44,77 @@ class Examination:
     """Everything that was looked at."""
 
     findings: tuple[Finding, ...]
+    trials: Trials | None = None  # if any were asked for and could be made
 
     @property
     def healthy(self) -> bool:
         """Whether nothing stands in the way of a run."""
-        return all(finding.good for finding in self.findings)
+        is_good = all(finding.good for finding in self.findings)
+        return is_good and (self.trials is None or self.trials.all_ok)
 
     def as_text(self) -> str:
-        """Return one line per finding."""
+        """Return one line per finding, then the trials."""
         rows = [("ok" if f.good else "BAD", f.what, f.detail) for f in self.findings]
-        return columns(rows)
+        text = columns(rows)
+        return text if self.trials is None else f"{text}\n\n{self.trials.as_text()}"
 
     def as_json(self) -> str:
         """Return the findings for programs."""
-        return json.dumps(
-            {"healthy": self.healthy, "findings": [asdict(finding) for finding in self.findings]}
-        )
+        values: dict[str, object] = {
+            "healthy": self.healthy,
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+        if self.trials is not None:
+            values |= {"trials": self.trials.as_values(), "report": self.trials.report}
+        return json.dumps(values)
 
 
-def examine(task: str) -> Examination:
-    """Look at the machine and, if one is named, at a task."""
-    findings = [*_versions(), *_machine()]
-    if task:
-        findings += _task(task)
-    return Examination(tuple(findings))
+@dataclass(frozen=True, slots=True)
+class TaskExamination:
+    """What was found out about a task, and its environments if they can be made."""
+
+    findings: tuple[Finding, ...]
+    source: EnvSource | None = None
+    reproducible: bool = False
+
+
+def examine(
+    task: str,
+    request: TrialRequest | None = None,
+    *,
+    deadline_seconds: float = CHECK_SECONDS,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Examination:
+    """Look at the machine and, if one is named, at a task, whose environments may do anything."""
+    machine = (*_versions(), *_machine())
+    if not task:
+        if request is not None:
+            raise ConfigError("--trials needs a task, for example gym:CartPole-v1")
+        return Examination(machine)
+    try:
+        config = resolve(ConfigSources(task=task))
+    except LonghaulError as error:
+        return Examination((*machine, Finding(task, good=False, detail=str(error))))
+    found = examine_apart(config, deadline_seconds)
+    findings = (*machine, *found.findings)
+    if request is None or found.source is None:
+        return Examination(findings)
+    trials = run_trials(
+        found.source, config.env, request, reproducible=found.reproducible, tell=tell
+    )
+    return Examination(findings, trials)
+
+
+def examine_apart(config: RunConfig, deadline_seconds: float) -> TaskExamination:
+    """Examine a task in another process, so that it can neither hang nor crash this one."""
+    aftermath = call_isolated(examine_task, config, deadline_seconds=deadline_seconds)
+    if aftermath.fate == "returned":
+        found: TaskExamination = aftermath.returned
+        return found
+    detail = f"{aftermath.fate} in {aftermath.stage}: {aftermath.error}"
+    if aftermath.output:
+        detail += f"; it wrote: {aftermath.output.strip()}"
+    return TaskExamination((Finding(config.task, good=False, detail=detail),))
 
 
 def _versions() -> list[Finding]:
@@ -94,19 +148,26 @@ def _machine() -> list[Finding]:
     ]
 
 
-def _task(task: str) -> list[Finding]:
+def examine_task(config: RunConfig, enter: Enter) -> TaskExamination:
+    """Make a task's environments and hold them to their promises."""
+    enter("construct")
     try:
-        config = resolve(ConfigSources(task=task))
         built = build_task(config)
     except LonghaulError as error:
-        return [Finding(task, good=False, detail=str(error))]
+        return TaskExamination((Finding(config.task, good=False, detail=str(error)),))
     spec = built.envs.spec
     findings = [
         Finding("task", good=True, detail=f"{built.name}: {spec.observation}, {spec.action}"),
         Finding("state", good=True, detail=f"tier {spec.tier.value}"),
     ]
+    enter("API")
+    if (conformity := check_api(config)) is not None:
+        findings.append(Finding("API", good=conformity.good, detail=conformity.detail))
+    enter("seeds")
     try:
         check = check_seeds(built.envs)
     except LonghaulError as error:
-        return [*findings, Finding("episodes", good=False, detail=str(error))]
-    return [*findings, Finding("seeds", good=check.honest, detail=check.report())]
+        findings.append(Finding("episodes", good=False, detail=str(error)))
+        return TaskExamination(tuple(findings), built.envs)
+    findings.append(Finding("seeds", good=check.honest, detail=check.report()))
+    return TaskExamination(tuple(findings), check.source, check.honest)

@@ -1,7 +1,8 @@
-"""Commands that measure speed and check the machine."""
+"""Commands that measure speed and check the machine and the environments."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,11 +11,17 @@ from longhaul.cli import options
 
 bench = typer.Typer(help="Measure speed, side by side in one run.", no_args_is_help=True)
 
+Runtimes = Annotated[
+    str, typer.Option(help="How to run them: serial, processes, batched, or both it can have.")
+]
+Deadline = Annotated[float, typer.Option("--deadline", help="Seconds before it counts as stuck.")]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.add_typer(bench, name="bench")
     app.command()(doctor)
+    app.command()(reproduce)
 
 
 @bench.command("train")
@@ -39,14 +46,70 @@ def bench_train(
     typer.echo(result.as_json() if as_json else result.as_text())
 
 
-def doctor(
-    task: Annotated[str, typer.Argument(help="A task to check as well.")] = "",
+@bench.command("env")
+def bench_environment(
+    task: options.Task = "gym:longhaul/FreePixels-v0",
+    num_envs: Annotated[int, typer.Option(help="Environments stepped side by side.")] = 16,
+    peer: Annotated[
+        str, typer.Option(help="Peers to measure beside us: sb3, gymnasium, all or none.")
+    ] = "none",
+    runtime: Runtimes = "both",
+    seconds: Annotated[float, typer.Option(help="Length of each measurement.")] = 2.0,
+    repeats: Annotated[int, typer.Option(help="Measurements of each, taken in turn.")] = 3,
+    overrides: options.Overrides = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check versions, machine and, for a task, whether its environment keeps its promises."""
-    from longhaul.app.doctor import examine
+    """Measure how fast environments are stepped, without any learning, in agent steps a second."""
+    from longhaul.app.bench_env import EnvBenchRequest, bench_env
+    from longhaul.app.configure import ConfigSources, resolve
 
-    report = examine(task)
+    request = EnvBenchRequest(num_envs, peer, runtime, seconds, repeats)
+    result = bench_env(resolve(ConfigSources(task=task, overrides=overrides or ())), request)
+    typer.echo(result.as_json() if as_json else result.as_text())
+
+
+def doctor(
+    task: Annotated[str, typer.Argument(help="A task to check as well.")] = "",
+    trials: Annotated[
+        int, typer.Option(help="Make, reset and step its environments so often, in each runtime.")
+    ] = 0,
+    num_envs: Annotated[int, typer.Option(help="Environments side by side in a trial.")] = 8,
+    runtime: Runtimes = "both",
+    deadline: Deadline = 60.0,
+    output: Annotated[
+        Path, typer.Option(help="Where the trials' report and summary are written.")
+    ] = Path(),
+    as_json: options.AsJson = False,
+) -> None:
+    """Check versions, machine and, for a task, whether its environment keeps its promises.
+
+    Ends with exit code 3 if anything is bad or any trial fails.
+    """
+    from longhaul.app.doctor import examine
+    from longhaul.app.trials import TrialRequest
+
+    request = TrialRequest(trials, num_envs, runtime, deadline, output) if trials else None
+    report = examine(task, request, tell=lambda line: typer.echo(line, err=True))
     typer.echo(report.as_json() if as_json else report.as_text())
     if not report.healthy:
         raise typer.Exit(3)
+
+
+def reproduce(
+    file: Annotated[Path, typer.Argument(help="A crash/repro-*.json of a run.")],
+    task: Annotated[
+        str, typer.Option(help="The task of the run, where the file cannot make its environment.")
+    ] = "",
+    deadline: Deadline = 60.0,
+    as_json: options.AsJson = False,
+) -> None:
+    """Play an environment's failure again in a process of its own, and say what happens.
+
+    Ends with exit code 0 if it fails as it did in the run, and with 1 if it does not.
+    """
+    from longhaul.app.reproduce import reproduce_file
+
+    verdict = reproduce_file(file, task=task, deadline_seconds=deadline)
+    typer.echo(verdict.as_json() if as_json else verdict.as_text())
+    if not verdict.is_same:
+        raise typer.Exit(1)
