@@ -114,6 +114,7 @@ class EnvEvent:
     number: int  # of the episode it befell
     facts: dict[str, Any] = field(default_factory=dict)
     ends_episode: bool = False  # the episode was given up: it will never be in `Step.episodes`
+    ends_env: bool = False  # nor will any later one of this env
 
     def as_row(self) -> dict[str, Any]:
         """Return the event as plain values for the run's events."""

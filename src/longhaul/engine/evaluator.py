@@ -121,12 +121,13 @@ def _failed_cases(
 ) -> set[int]:
     """Return the cases that were given up, and begin the draws of those played instead."""
     failed = set()
+    wanted = len(cases.listed)
     for event in events:
         if not event.ends_episode:
             continue
-        case = cases.case(event.env, event.number)
-        if case < len(cases.listed):
-            failed.add(case)
+        numbers = range(event.number, wanted) if event.ends_env else (event.number,)
+        given_up = (cases.case(event.env, max(number, 0)) for number in numbers)
+        failed |= {case for case in given_up if case < wanted}
         if draws is not None:
             draws.begin(event.env, event.number + 1)
     return failed

@@ -174,8 +174,9 @@ class Casualties:
         ledger = self._ledger
         self.retired.add(env)
         self.forsaken.discard(env)
+        number, facts = ledger.numbers[env], {"error": why}
         self._events.append(
-            EnvEvent("env_retired", env, ledger.numbers[env], {"error": why}, ends_episode=True)
+            EnvEvent("env_retired", env, number, facts, ends_episode=True, ends_env=True)
         )
         self._lose_rows(env)
         self._mend_rows(env)
