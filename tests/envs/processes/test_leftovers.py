@@ -120,13 +120,14 @@ def test_an_env_that_fails_to_close_is_ended_all_the_same(tmp_path: Path, how: s
     assert all(is_gone(pid) for pid in pids.values())
 
 
-def test_an_interrupt_from_the_keyboard_is_the_trainers_alone(tmp_path: Path) -> None:
+def test_requests_to_stop_are_the_trainers_alone() -> None:
     vector = ProcessVectorEnv(WalkFactory().source(), 2, SEEDS, config=QUICK)
     vector.reset()
     pids = vector.pids()
     assert all(os.getpgid(pid) != os.getpgid(0) for pid in pids.values())
     for pid in pids.values():
         os.kill(pid, signal.SIGINT)
+        os.kill(pid, signal.SIGTERM)
     play(vector, wishes(vector, 5))
     assert vector.pids() == pids
     vector.close()

@@ -33,6 +33,16 @@ def die_with(parent: int) -> None:
         os._exit(1)
 
 
+def leave_signals_to_the_trainer() -> None:
+    """Take no notice of Ctrl-C, nor of a job system that asks all processes of a job to end.
+
+    The trainer stops after a checkpoint and closes its workers itself. A handler that does nothing
+    rather than an ignored signal: programs an env starts would inherit the latter.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, frame: None)
+
+
 def main(settings: dict[str, object]) -> None:
     """Run as the worker that `settings` describe until the trainer closes the socket."""
     parent, generation, worker, end, memory, crash = (
@@ -40,8 +50,7 @@ def main(settings: dict[str, object]) -> None:
         for name in ("parent", "generation", "worker", "socket", "memory", "crash")
     )
     die_with(parent)
-    # Ctrl-C is the trainer's business: it stops after a checkpoint and closes its workers itself.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_signals_to_the_trainer()
     for descriptor in (end, memory, crash):
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - it has no name
     faulthandler.enable(crash)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import math
 import pickle
-import signal
 import socket
 import time
 import traceback
@@ -24,7 +23,7 @@ from longhaul.envs.processes.channel import (
     receive_exactly,
     send_message,
 )
-from longhaul.envs.processes.entry import mark
+from longhaul.envs.processes.entry import leave_signals_to_the_trainer, mark
 from longhaul.envs.processes.mailbox import (
     BUCKETS,
     CONSTRUCT_TIMES,
@@ -118,8 +117,8 @@ class Desk:
         except FAILURES as error:
             return Answer(raised=(described(-1, error),))
         finally:
-            # A library may have taken over the signal while it was imported.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            # A library may have taken over the signals while it was imported.
+            leave_signals_to_the_trainer()
         self._mark("import_done")
         raised = []
         for env in self._hello.envs:
