@@ -41,7 +41,7 @@ def listed(count: int) -> ListedSeeds:
     return ListedSeeds((*range(count), *range(1000, 1000 + 20 * count)), envs=count)
 
 
-@pytest.mark.parametrize("how", ["kill", "sleep", "runtime"])
+@pytest.mark.parametrize("how", ["kill", "runtime", pytest.param("sleep", marks=pytest.mark.slow)])
 def test_a_seed_that_fails_three_times_is_set_aside_and_can_be_seen_again(
     tmp_path: Path, launch: Launch, reports: Reports, how: str
 ) -> None:
@@ -207,7 +207,7 @@ def test_resets_that_always_fail_end_the_run(tmp_path: Path, launch: Launch) -> 
         vector.reset()
 
 
-@pytest.mark.parametrize("how", ["exit", "runtime"])
+@pytest.mark.parametrize("how", ["exit", pytest.param("runtime", marks=pytest.mark.slow)])
 def test_an_env_that_cannot_be_made_ends_the_run_soon(
     tmp_path: Path, launch: Launch, reports: Reports, how: str
 ) -> None:
@@ -223,11 +223,12 @@ def test_a_stuck_stage_is_named_while_it_is_stuck(
     tmp_path: Path, launch: Launch, reports: Reports
 ) -> None:
     plan = Plan("sleep", "construct", times=1)
-    config = replace(QUICK, construct_seconds=6.0, workers=1)
+    config = replace(QUICK, construct_seconds=4.0, workers=1)
     launch(WalkFactory(tell(tmp_path, plan)).source(), 1, config)
-    stuck = reports.faults[0]
-    assert (stuck.kind, stuck.stage) == ("stuck", "construct")
-    assert reports.kinds() == ["stuck", "hung", "replaced"]
+    # A busy machine may be slow to start the interpreter as well, which is told too.
+    stuck = next(fault for fault in reports.faults if fault.stage == "construct")
+    assert stuck.kind == "stuck"
+    assert reports.kinds()[-3:] == ["stuck", "hung", "replaced"]
     first = [mark["stage"] for mark in reports.marks if mark["pid"] == stuck.pid]
     assert first == ["import_start", "import_done", "construct_start"]
 

@@ -179,24 +179,24 @@ def test_an_env_that_raises_once_continues_exactly(
     assert "died" not in reports.kinds()
 
 
+@pytest.mark.parametrize("tier", [Tier.SNAPSHOT, pytest.param(Tier.REPLAY, marks=pytest.mark.slow)])
 def test_deaths_after_a_resume_are_made_good_from_the_saved_state(
-    tmp_path: Path, launch: Launch, reports: Reports
+    launch: Launch, tier: Tier
 ) -> None:
-    for tier in (Tier.SNAPSHOT, Tier.REPLAY):
-        factory = WalkFactory(str(tmp_path), tier)
-        expected = undisturbed(factory, 3, 40)
-        first = launch(factory.source(), 3)
-        first.reset()
-        actions = wishes(first, 40)
-        play(first, actions[:17])
-        resumed = launch(factory.source(), 3)
-        resumed.load_state_dict(through_checkpoint(first.state_dict()))
-        records: list[Record] = []
-        for step in range(17, 40):
-            if step % 7 == 0:
-                kill_one(resumed, step % 2)
-            records += play(resumed, actions[step : step + 1])
-        assert_same(records, expected[17:])
+    factory = WalkFactory(tier=tier)
+    expected = undisturbed(factory, 3, 40)
+    first = launch(factory.source(), 3)
+    first.reset()
+    actions = wishes(first, 40)
+    play(first, actions[:17])
+    resumed = launch(factory.source(), 3)
+    resumed.load_state_dict(through_checkpoint(first.state_dict()))
+    records: list[Record] = []
+    for step in range(17, 40):
+        if step % 7 == 0:
+            kill_one(resumed, step % 2)
+        records += play(resumed, actions[step : step + 1])
+    assert_same(records, expected[17:])
 
 
 def kill_one(vector: ProcessVectorEnv, worker: int) -> None:
