@@ -173,6 +173,7 @@ def collect(
         terms={},
         noise_seed=0,
         env_steps=steps * world.rows,
+        events=(),
     )
 
 
