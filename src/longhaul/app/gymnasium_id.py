@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from longhaul.app.config import RunConfig
-from longhaul.app.registry import Reference
 from longhaul.envs.registration import register
+
+if TYPE_CHECKING:
+    from longhaul.app.config import RunConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,9 @@ class GymnasiumId:
     @staticmethod
     def of(config: RunConfig) -> GymnasiumId | None:
         """Return what a configuration names, None if that is not a Gymnasium environment."""
+        # Not above: the processes that make the environments need neither this nor torch.
+        from longhaul.app.registry import Reference
+
         reference = Reference.parse(config.task)
         if reference.kind != "gym":
             return None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, Literal
 
@@ -121,8 +121,8 @@ def run_trials(
     """
     chosen = modes(source, request.runtime)
     try:
-        pickle.dumps(source)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        ForkingPickler.dumps(source)
+    except Exception as error:
         raise ConfigError(
             f"{source.spec.id} cannot be tried in a process of its own: what makes it cannot be "
             f"sent there ({error}); use a function or class at the top level of a module"
