@@ -167,7 +167,7 @@ def test_a_table_without_kind_or_name_is_told_by_its_number() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"finsh": 3}, "unknown config key 'schedule.lr.finsh'; did you mean 'finish'?"),
+        ({"finishx": 3}, "unknown config key 'schedule.lr.finishx'; did you mean 'finish'?"),
         ({"start": "high"}, "schedule.lr.start: expected float, got str"),
         ({"total": 1.5}, "schedule.lr.total: expected int, got float"),
         (
@@ -202,8 +202,8 @@ def phases(*tables: object) -> str:
 
 def test_errors_in_nested_tables_name_the_whole_path() -> None:
     first = {"name": "a", "start": 0}
-    assert phases(first, {"name": "b", "start": 1, "asign": {}}) == (
-        "unknown config key 'schedule.p.phases[1].asign'; did you mean 'assign'?"
+    assert phases(first, {"name": "b", "start": 1, "assignx": {}}) == (
+        "unknown config key 'schedule.p.phases[1].assignx'; did you mean 'assign'?"
     )
     assert phases({"name": "a"}) == "schedule.p.phases[0].start is missing"
     assert phases(3) == "schedule.p.phases[0] is a table, not 3"
