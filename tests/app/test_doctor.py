@@ -14,7 +14,8 @@ from longhaul.app.doctor import (
     examine_apart,
     examine_task,
 )
-from longhaul.app.trials import TrialRequest, TrialRow, Trials
+from longhaul.app.trial_report import TrialRow, Trials
+from longhaul.app.trials import TrialRequest
 from longhaul.core.errors import ConfigError
 
 

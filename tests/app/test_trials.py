@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from longhaul.app.trial_report import TrialRow, Trials
 from longhaul.app.trials import (
     REPORT,
     SUMMARY,
     Seen,
     Trial,
     TrialRequest,
-    TrialRow,
-    Trials,
     modes,
     observe,
     run_trials,

@@ -22,6 +22,7 @@ COMMANDS = (
     "config",
     "bench",
     "doctor",
+    "reproduce",
 )
 HEAVY = ("torch", "numpy", "gymnasium", "numba", "msgspec", "longhaul.app", "longhaul.runs")
 

@@ -20,7 +20,8 @@ from longhaul.app.config import RunConfig
 from longhaul.app.configure import ConfigSources, resolve
 from longhaul.app.isolation import Enter, call_isolated
 from longhaul.app.text import columns
-from longhaul.app.trials import TrialRequest, Trials, run_trials
+from longhaul.app.trial_report import Trials
+from longhaul.app.trials import TrialRequest, run_trials
 from longhaul.core.env import EnvSource
 from longhaul.core.errors import ConfigError, LonghaulError
 from longhaul.envs.checks import check_seeds
