@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import gymnasium as gym
+import torch
 
 from longhaul.app.config import RunConfig
 from longhaul.app.registry import Reference
@@ -17,6 +18,8 @@ def measure_sb3(config: RunConfig) -> float:
 
     The first iteration is left out, as it is in our own measurement.
     """
+    # Our own measurement leaves torch in its deterministic mode, which would slow the peer down.
+    torch.set_deterministic_debug_mode("default")
     model = build_sb3(config)
     marks: list[tuple[float, int]] = []
 
