@@ -255,6 +255,8 @@ class SingleEnvs:
     prefers_processes: bool = False
     """Whether `env.runtime = "auto"` should keep them out of the trainer's process, because they
     may crash or because one step of them costs more than a message between processes."""
+    make_drawn: Callable[[], Env] | None = None
+    """Makes an env that draws itself, where those of `make` do not."""
 
 
 @dataclass(frozen=True, slots=True)

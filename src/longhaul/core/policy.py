@@ -23,6 +23,7 @@ class Act:
     log_prob: Tensor  # [N]
     value: Tensor  # [N]
     memory: Memory  # [N, ...], for the next step
+    shown: dict[str, Tensor] = field(default_factory=dict)  # [N] each, for people who watch
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ class Discrete:
     """One choice out of `count`; an action is int64 []."""
 
     count: int
+    names: tuple[str, ...] = ()
+    """What the choices are called, for people who watch; may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class EnvSpec:
     has_masks: bool = False
     terms: tuple[str, ...] = ()
     """Names of the reward terms the env reports; they add up to the reward."""
+    row_name: str = "row"
+    """What one acting body is called, for people who watch."""
 
     @property
     def choices(self) -> int:

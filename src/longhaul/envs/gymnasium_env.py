@@ -257,6 +257,7 @@ def gymnasium_envs(factory: GymnasiumFactory) -> SingleEnvs:
     """Return the source of the envs `factory` makes; one is made here to look at it."""
     env = factory()
     try:
-        return SingleEnvs(env.spec, replace(factory, masks=env.mask_source))
+        known = replace(factory, masks=env.mask_source)
+        return SingleEnvs(env.spec, known, make_drawn=replace(known, render=True))
     finally:
         env.close()
