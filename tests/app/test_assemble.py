@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from longhaul.app.assemble import identity
+import pytest
+
+from longhaul.app.assemble import build_task, identity
+from longhaul.core.errors import ConfigError
+from longhaul.core.spaces import Tier
 from tests.app.small import CARTPOLE, small_config
 
 
@@ -21,3 +25,16 @@ def test_a_value_that_changes_the_computation_changes_the_identity() -> None:
 def test_a_default_is_no_part_of_the_identity() -> None:
     # So that a version with one more key still knows the checkpoints of the one before.
     assert identity(small_config(CARTPOLE, "policy.noise_scale=0.5")) == identity(small_config())
+
+
+@pytest.mark.parametrize("task", [CARTPOLE, "probe:chase", "probe:recall"])
+@pytest.mark.parametrize("tier", [Tier.REPLAY, Tier.EPISODE, Tier.NONE])
+def test_every_task_honours_the_configured_tier(task: str, tier: Tier) -> None:
+    config = small_config(task, f"env.tier={tier.value}")
+    assert build_task(config).envs.spec.tier is tier
+
+
+def test_snapshots_can_be_had_only_where_they_are_offered() -> None:
+    assert build_task(small_config("probe:chase", "env.tier=A")).envs.spec.tier is Tier.SNAPSHOT
+    with pytest.raises(ConfigError, match="CartPole-v1 offers no snapshots"):
+        build_task(small_config(CARTPOLE, "env.tier=A"))

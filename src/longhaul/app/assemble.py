@@ -17,15 +17,18 @@ from longhaul.app.faults import FaultLog
 from longhaul.app.registry import Reference, find_kind
 from longhaul.core.config import convert
 from longhaul.core.env import VectorEnv
-from longhaul.core.parts import Collector, Learner, MetricSink
+from longhaul.core.errors import ConfigError
+from longhaul.core.parts import Collector, Evaluator, Learner, MetricSink
 from longhaul.core.policy import Policy
 from longhaul.core.seeds import DerivedSeeds, EpisodeSeeds, Seeds
 from longhaul.core.settings import Settings
+from longhaul.core.spaces import Tier
 from longhaul.core.task import Task
 from longhaul.engine.collector import RolloutCollector
 from longhaul.engine.evaluator import EpisodeEvaluator
 from longhaul.engine.loop import Parts
 from longhaul.engine.overlap import OverlapCollector
+from longhaul.engine.suite_evaluator import SuiteEvaluator
 from longhaul.engine.summary import Summary
 from longhaul.engine.watch import Watch
 from longhaul.envs.build import Supervision, make_vector_env
@@ -38,6 +41,7 @@ from longhaul.learn.settings import learn_settings
 from longhaul.learn.vtrace import VTraceLearner
 from longhaul.runs.checkpoint import CheckpointStore
 from longhaul.runs.clocks import Clocks
+from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.lock import RunLock
 from longhaul.runs.machine import installed_versions
@@ -58,7 +62,20 @@ def build_task(config: RunConfig) -> Task:
     kind = find_kind(config.task)
     options = convert(config.options, kind.options, where="options")
     argument = Reference.parse(config.task).argument
-    return kind.build(TaskRequest(argument, options, config.env, config.policy))
+    return with_tier(kind.build(TaskRequest(argument, options, config.env, config.policy)), config)
+
+
+def with_tier(task: Task, config: RunConfig) -> Task:
+    """Return the task with its environments of the configured tier."""
+    if config.env.tier == "auto":
+        return task
+    tier, spec = Tier(config.env.tier), task.envs.spec
+    if tier is Tier.SNAPSHOT and spec.tier is not Tier.SNAPSHOT:
+        raise ConfigError(
+            f"env.tier = 'A': {spec.id} offers no snapshots (it is tier {spec.tier.value}); "
+            "use 'B', which replays seed and actions, or 'auto'"
+        )
+    return replace(task, envs=replace(task.envs, spec=replace(spec, tier=tier)))
 
 
 def build_settings(config: RunConfig, task: Task) -> Settings:
@@ -100,12 +117,21 @@ def build_env(
 
 def build_evaluator(
     config: RunConfig, task: Task, policy: Policy, listeners: Listeners = SILENCE
-) -> EpisodeEvaluator:
-    """Return the evaluator of a policy."""
-    return EpisodeEvaluator(
-        lambda seeds, count: build_env(config, task, seeds, count, listeners),
+) -> EpisodeEvaluator | SuiteEvaluator:
+    """Return the evaluator of a policy: on the task's own suites, if it brings any."""
+    if task.evaluation.suite is None:
+        return EpisodeEvaluator(
+            lambda seeds, count: build_env(config, task, seeds, count, listeners),
+            policy,
+            config.evaluate,
+        )
+    return SuiteEvaluator(
+        lambda envs, seeds, count: build_env(
+            config, replace(task, envs=envs), seeds, count, listeners
+        ),
         policy,
         config.evaluate,
+        task.evaluation,
     )
 
 
@@ -130,7 +156,7 @@ class Assembled:
     settings: Settings
     task: Task
     policy: Policy
-    evaluator: EpisodeEvaluator
+    evaluator: Evaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +202,9 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
     recorder = Recorder(
         place.directory,
         {"collector": collector, "learner": learner, "schedule": schedule, "summary": summary},
-        CheckpointStore(place.directory.checkpoints, config.checkpoint, stamp, place.clocks),
+        CheckpointStore(
+            place.directory.checkpoints, checkpoint_config(config, task), stamp, place.clocks
+        ),
         place.lock,
         clocks=place.clocks,
         sinks=place.sinks,
@@ -184,6 +212,12 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
     faults.open(recorder)
     parts = Parts(collector, learner, summary, evaluator, schedule, recorder, place.watch)
     return Assembled(parts, settings, task, policy, evaluator)
+
+
+def checkpoint_config(config: RunConfig, task: Task) -> CheckpointConfig:
+    """Return how checkpoints are kept, ranked by the task's score if nothing else is asked for."""
+    metric = config.checkpoint.best_metric or task.evaluation.metric
+    return replace(config.checkpoint, best_metric=metric)
 
 
 def identity(config: RunConfig) -> dict[str, str]:

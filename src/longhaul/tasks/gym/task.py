@@ -13,7 +13,6 @@ from gymnasium.envs.registration import find_highest_version, get_env_id, parse_
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
-from longhaul.core.spaces import Tier
 from longhaul.core.task import Evaluation, Panel, Task
 from longhaul.envs.gymnasium_env import GymnasiumFactory, gymnasium_envs
 from longhaul.nets.actor_critic import build_policy
@@ -45,8 +44,7 @@ def build(request: TaskRequest) -> Task:
     kwargs = dict(options.kwargs)
     if options.max_episode_steps:
         kwargs["max_episode_steps"] = options.max_episode_steps
-    tier = None if request.env.tier == "auto" else Tier(request.env.tier)
-    envs = gymnasium_envs(GymnasiumFactory(request.argument, kwargs, tier=tier))
+    envs = gymnasium_envs(GymnasiumFactory(request.argument, kwargs))
     spec = envs.spec
     return Task(
         name=f"gym:{request.argument}",
