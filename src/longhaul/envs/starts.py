@@ -15,16 +15,29 @@ STARTS: Setting[tuple[SettingValue, ...]] = Setting(
     "setting other ones begins a fresh deal",
 )
 
+STARTS_LIMIT: Setting[int] = Setting(
+    "env.starts_limit",
+    0,
+    "Deal the hard starts over and over until this many have been dealt since the run began; "
+    "0: each of them once",
+    low=0,
+)
+
 STARTS_USED = "starts/used"
 """The episode metric that is 1 for an episode begun from a hard start, absent otherwise."""
 
 
 class StartDealer:
-    """Deals each of the offered starts once, in order, then none until others are offered."""
+    """Deals the offered starts in order: each once, or over and over up to a limit.
+
+    The limit counts from the beginning of the run. Whoever sets it therefore need not know how
+    many are being dealt at that very moment by a rollout that is under way.
+    """
 
     def __init__(self) -> None:
         self._starts: tuple[SettingValue, ...] = ()
         self._next = 0
+        self._limit = 0
         self.used = 0  # starts dealt since the beginning of the run
 
     def offer(self, settings: Settings) -> None:
@@ -35,10 +48,15 @@ class StartDealer:
         if starts != self._starts:
             self._starts = starts
             self._next = 0
+        self._limit = settings[STARTS_LIMIT] if STARTS_LIMIT.name in settings else 0
 
     def deal(self) -> Start | None:
         """Return the next start, or None when all have been dealt."""
-        if self._next == len(self._starts):
+        if not self._starts:
+            return None
+        if self._limit and self.used < self._limit:
+            self._next %= len(self._starts)
+        elif self._limit or self._next == len(self._starts):
             return None
         start = self._starts[self._next]
         self._next += 1
@@ -47,7 +65,12 @@ class StartDealer:
 
     def state_dict(self) -> State:
         """Return the offered starts and how many of them are dealt."""
-        return {"starts": listed(self._starts), "next": self._next, "used": self.used}
+        return {
+            "starts": listed(self._starts),
+            "next": self._next,
+            "limit": self._limit,
+            "used": self.used,
+        }
 
     def load_state_dict(self, state: State) -> None:
         """Go on with a saved deal."""
@@ -55,6 +78,7 @@ class StartDealer:
         assert isinstance(starts, tuple)
         self._starts = starts
         self._next = state["next"]
+        self._limit = state.get("limit", 0)  # checkpoints before there was one do not hold it
         self.used = state["used"]
 
 
