@@ -18,10 +18,12 @@ from longhaul.app.registry import Reference, find_kind
 from longhaul.core.config import convert
 from longhaul.core.env import VectorEnv
 from longhaul.core.errors import ConfigError
+from longhaul.core.errors import ConfigError
 from longhaul.core.parts import Collector, Evaluator, Learner, MetricSink
 from longhaul.core.policy import Policy
 from longhaul.core.seeds import DerivedSeeds, EpisodeSeeds, Seeds
 from longhaul.core.settings import Settings
+from longhaul.core.spaces import Tier
 from longhaul.core.spaces import Tier
 from longhaul.core.task import Task
 from longhaul.engine.collector import RolloutCollector
