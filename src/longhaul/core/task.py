@@ -36,6 +36,8 @@ class Panel:
     """lines: metrics with an axis of their own on the right."""
     records: str = ""
     """The file of the records, relative to the run directory."""
+    event: str = ""
+    """Takes only the records of this event, as events.jsonl has several; all if empty."""
     each: str = ""
     """The field of a record that holds a list of the things to show; the record itself if empty."""
     bins: tuple[float, ...] = ()
