@@ -63,6 +63,10 @@ class Hooked:
     def slots(self) -> Slots:
         return self.inner.slots
 
+    @property
+    def starts_used(self) -> int:
+        return self.inner.starts_used
+
     def reset(self) -> None:
         self.inner.reset()
 

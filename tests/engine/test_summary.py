@@ -12,10 +12,12 @@ from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
 from longhaul.core.rollout import Rollout
 from longhaul.core.seeds import Seeds
+from longhaul.core.settings import Settings
 from longhaul.engine.collector import RolloutCollector
 from longhaul.engine.summary import WINDOW, Summary, reward_terms
+from longhaul.envs.starts import STARTS, STARTS_DEALT
 from tests.engine.comparing import through_checkpoint
-from tests.engine.diary import SETTINGS, DiaryPolicy, diaries
+from tests.engine.diary import SETTINGS, TILT, DiaryPolicy, diaries
 
 
 def nothing(episodes: Sequence[Episode]) -> Metrics:
@@ -107,3 +109,14 @@ def test_terms_of_a_real_rollout_add_up_to_its_reward(rollout: Rollout) -> None:
         float(rollout.reward.sum())
     )
     assert metrics["reward/bonus_share"] + metrics["reward/cost_share"] == pytest.approx(1.0)
+
+
+def test_starts_count_in_the_rollout_their_episodes_begin_in() -> None:
+    starts = Settings([TILT, STARTS], {STARTS.name: (1, 2, 3)})
+    collector = RolloutCollector(diaries(2), DiaryPolicy(), Seeds(1), steps=4, chunk=0)
+    summary = Summary(nothing)
+    dealt = [
+        summary.of(collector.collect(starts), Progress(k)).get(STARTS_DEALT, 0.0) for k in range(9)
+    ]
+    assert dealt[0] >= 2.0
+    assert sum(dealt) == 3.0

@@ -230,6 +230,10 @@ class VectorEnv(Stateful, Protocol):
     def slots(self) -> Slots:
         """The present observations and flags, overwritten by each step."""
 
+    @property
+    def starts_used(self) -> int:
+        """Hard starts dealt since the beginning of the run."""
+
     def reset(self) -> None:
         """Begin the next episode in every environment."""
 

@@ -62,6 +62,7 @@ class Rollout:
     noise_seed: int
     env_steps: int  # transitions by active rows
     events: tuple[EnvEvent, ...] = ()
+    starts_dealt: int = 0  # episodes begun from a hard start
 
     @property
     def steps(self) -> int:

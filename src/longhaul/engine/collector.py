@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from longhaul.core.env import VectorEnv
@@ -33,6 +35,7 @@ class RolloutCollector:
 
     def collect(self, settings: Settings) -> Rollout:
         """Return the next rollout."""
+        dealt_before = self.env.starts_used
         self.env.configure(settings)
         if not self._begun:
             self.env.reset()
@@ -45,7 +48,8 @@ class RolloutCollector:
         with torch.inference_mode():
             for step in range(self._steps):
                 self._advance(tape, step, settings)
-        return tape.finish(self.policy, self._present_memory(), settings, noise_seed=noise_seed)
+        rollout = tape.finish(self.policy, self._present_memory(), settings, noise_seed=noise_seed)
+        return replace(rollout, starts_dealt=self.env.starts_used - dealt_before)
 
     def _advance(self, tape: Tape, step: int, settings: Settings) -> None:
         memory = self._present_memory()

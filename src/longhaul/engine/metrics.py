@@ -12,6 +12,7 @@ METRICS = (
     Metric("reward/<term>", "sum of one reward term over the rollout, if the env reports terms"),
     Metric("reward/<term>_share", "the term's part of the terms' absolute sums, from 0 to 1"),
     Metric("starts/used", "episodes ended in this rollout that began from a hard start, if any"),
+    Metric("starts/dealt", "episodes begun in this rollout from a hard start, if any"),
     Metric("fault/lost_steps", "steps whose outcome was lost with their env, if any", "steps"),
     Metric("eval/mean_reward", "mean return of the evaluation's episodes"),
     Metric("eval/std_reward", "standard deviation of those returns"),

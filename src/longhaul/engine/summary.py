@@ -10,7 +10,7 @@ from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
 from longhaul.core.rollout import Rollout
 from longhaul.core.state import State
-from longhaul.envs.starts import STARTS_USED
+from longhaul.envs.starts import STARTS_DEALT, STARTS_USED
 
 WINDOW = 100  # episodes; what Stable-Baselines3 averages over, so that curves compare
 
@@ -36,6 +36,8 @@ class Summary:
         metrics["rollout/episodes"] = float(len(rollout.episodes))
         if used := sum(e.metrics.get(STARTS_USED, 0.0) for e in rollout.episodes):
             metrics[STARTS_USED] = used
+        if rollout.starts_dealt:
+            metrics[STARTS_DEALT] = float(rollout.starts_dealt)
         if lost := int((rollout.lost & rollout.active).sum()):
             metrics[LOST_STEPS] = float(lost)
         return {**metrics, **reward_terms(rollout), **self._task_figures(rollout.episodes)}

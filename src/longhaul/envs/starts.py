@@ -26,6 +26,9 @@ STARTS_LIMIT: Setting[int] = Setting(
 STARTS_USED = "starts/used"
 """The episode metric that is 1 for an episode begun from a hard start, absent otherwise."""
 
+STARTS_DEALT = "starts/dealt"
+"""The metric that counts the episodes begun from a hard start in an iteration."""
+
 
 class StartDealer:
     """Deals the offered starts in order: each once, or over and over up to a limit.
