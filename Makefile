@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install $(PIP_FLAGS) -c constraints.txt
 
 # What each kind of work installs beside the core.
 train_EXTRAS := box2d,plots,video
-dev_EXTRAS := box2d,dev,peers,plots,video
+dev_EXTRAS := box2d,dev,marl,peers,plots,video
 docs_EXTRAS := box2d,docs
 
 # A virtual environment holds absolute paths: one that was moved is made again.

@@ -190,8 +190,17 @@ class TaskContract:
 
     def test_its_score_is_measured_by_an_evaluation(self, built: Built, vector: VectorEnv) -> None:
         evaluation = built.task.evaluation
-        assert evaluation.metric in figures(self.episodes(vector))
         assert evaluation.solved is None or math.isfinite(evaluation.solved)
+        if evaluation.suite is None:
+            assert evaluation.metric in figures(self.episodes(vector))
+            return
+        assert evaluation.metric in {metric.name for metric in built.task.metrics}
+        assert evaluation.during not in evaluation.final, "what picks must not be what is reported"
+        for name in (evaluation.during, *evaluation.final):
+            suite = evaluation.suite(name)
+            assert suite.envs.spec.observation == built.task.envs.spec.observation
+            assert suite.envs.spec.action == built.task.envs.spec.action
+            assert len({case.seed for case in suite.cases}) == len(suite.cases)
 
     def test_its_panels_show_metrics_that_exist(
         self, built: Built, rollout: Rollout, vector: VectorEnv

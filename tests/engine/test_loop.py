@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from longhaul.core.control import Decision, View
 from longhaul.core.env import Episode
 from longhaul.core.metrics import Metrics
+from longhaul.core.parts import Note
 from longhaul.core.progress import Progress
 from longhaul.core.rollout import Rollout
 from longhaul.core.seeds import Seeds
@@ -87,6 +88,17 @@ class FakeEvaluator:
     def measure(self, progress: Progress, settings: Settings) -> Metrics:
         self.diary.write("evaluate")
         return {"eval/mean_reward": float(progress.iteration)}
+
+    def take_notes(self) -> tuple[Note, ...]:
+        return (Evaluated(),) if self.diary.lines[-1] == "evaluate" else ()
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A note of the evaluator's own."""
+
+    def as_row(self) -> dict[str, Any]:
+        return {"event": "evaluated"}
 
 
 @dataclass(frozen=True)
@@ -242,7 +254,7 @@ def test_everything_measured_is_recorded_together(run: Run) -> None:
     assert "eval/mean_reward" not in first
     assert second["eval/mean_reward"] == 2.0
     assert second["gate/seen_loss"] == 2.0
-    assert run.recorder.changes == [1, 1]
+    assert run.recorder.changes == [1, 2], "the evaluation has something to tell"
 
 
 def test_what_the_clock_says_stays_out_of_what_decides(run: Run) -> None:

@@ -18,7 +18,7 @@ from longhaul.app.registry import Reference, find_kind
 from longhaul.core.config import convert
 from longhaul.core.env import VectorEnv
 from longhaul.core.errors import ConfigError
-from longhaul.core.parts import Collector, Learner, MetricSink
+from longhaul.core.parts import Collector, Evaluator, Learner, MetricSink
 from longhaul.core.policy import Policy
 from longhaul.core.seeds import DerivedSeeds, EpisodeSeeds, Seeds
 from longhaul.core.settings import Settings
@@ -28,6 +28,7 @@ from longhaul.engine.collector import RolloutCollector
 from longhaul.engine.evaluator import EpisodeEvaluator
 from longhaul.engine.loop import Parts
 from longhaul.engine.overlap import OverlapCollector
+from longhaul.engine.suite_evaluator import SuiteEvaluator
 from longhaul.engine.summary import Summary
 from longhaul.engine.watch import Watch
 from longhaul.envs.build import Supervision, make_vector_env
@@ -40,6 +41,7 @@ from longhaul.learn.settings import learn_settings
 from longhaul.learn.vtrace import VTraceLearner
 from longhaul.runs.checkpoint import CheckpointStore
 from longhaul.runs.clocks import Clocks
+from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.lock import RunLock
 from longhaul.runs.machine import installed_versions
@@ -115,12 +117,22 @@ def build_env(
 
 def build_evaluator(
     config: RunConfig, task: Task, policy: Policy, listeners: Listeners = SILENCE
-) -> EpisodeEvaluator:
-    """Return the evaluator of a policy."""
-    return EpisodeEvaluator(
-        lambda seeds, count: build_env(config, task, seeds, count, listeners),
+) -> EpisodeEvaluator | SuiteEvaluator:
+    """Return the evaluator of a policy: on the task's own suites, if it brings any."""
+    if task.evaluation.suite is None:
+        return EpisodeEvaluator(
+            lambda seeds, count: build_env(config, task, seeds, count, listeners),
+            policy,
+            config.evaluate,
+        )
+    return SuiteEvaluator(
+        lambda envs, seeds, count: build_env(
+            config, replace(task, envs=envs), seeds, count, listeners
+        ),
         policy,
         config.evaluate,
+        task.evaluation,
+        run_steps=config.total_timesteps,
     )
 
 
@@ -145,7 +157,7 @@ class Assembled:
     settings: Settings
     task: Task
     policy: Policy
-    evaluator: EpisodeEvaluator
+    evaluator: Evaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +203,9 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
     recorder = Recorder(
         place.directory,
         {"collector": collector, "learner": learner, "schedule": schedule, "summary": summary},
-        CheckpointStore(place.directory.checkpoints, config.checkpoint, stamp, place.clocks),
+        CheckpointStore(
+            place.directory.checkpoints, checkpoint_config(config, task), stamp, place.clocks
+        ),
         place.lock,
         clocks=place.clocks,
         sinks=place.sinks,
@@ -199,6 +213,12 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
     faults.open(recorder)
     parts = Parts(collector, learner, summary, evaluator, schedule, recorder, place.watch)
     return Assembled(parts, settings, task, policy, evaluator)
+
+
+def checkpoint_config(config: RunConfig, task: Task) -> CheckpointConfig:
+    """Return how checkpoints are kept, ranked by the task's score if nothing else is asked for."""
+    metric = config.checkpoint.best_metric or task.evaluation.metric
+    return replace(config.checkpoint, best_metric=metric)
 
 
 def identity(config: RunConfig) -> dict[str, str]:

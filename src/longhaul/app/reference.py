@@ -70,10 +70,10 @@ def config_page() -> str:
         "(schedule.md).",
     ]
     for kind in own_kinds():
-        blocks += [f"## [options] of `{kind.name}`", sentence(kind.summary)]
-        blocks.append(field_table(kind.options, "options."))
         presets = ", ".join(f"`{name}`" for name in kind.preset_names())
-        blocks.append(f"Presets: {presets or 'none'}.")
+        told = f"{sentence(kind.summary)} Presets: {presets or 'none'}."
+        blocks += [f"## [options] of `{kind.name}`", told]
+        blocks += _tables(kind.options, "options.")
     return page("Config", *blocks)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from longhaul.app.assemble import Assembled, Place, assemble
+from longhaul.app.assemble import Assembled, Place, assemble, build_task
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import read_toml, to_values
 from longhaul.app.device import choose_device, fix_torch
@@ -193,8 +193,13 @@ def tell_restoration(found: Restoration, tier: Tier, display: Display) -> None:
 
 
 def conclude(run: RunDirectory, config: RunConfig, display: Display) -> None:
-    """Measure what was saved last and show it."""
-    if config.evaluate.final_episodes == 0:
+    """Measure what was saved last, or the best where it was picked by a suite, and show it."""
+    evaluate = config.evaluate
+    if evaluate.final_episodes == 0:
         return
-    request = EvaluationRequest(episodes=config.evaluate.final_episodes)
+    picks = build_task(config).evaluation.suite is not None and evaluate.every_iterations > 0
+    # What is reported are other suites than the one that picked, so that picking gains nothing.
+    request = EvaluationRequest(
+        checkpoint="best" if picks else "latest", episodes=evaluate.final_episodes
+    )
     display.notice(evaluate_run(run.path, request).as_text())

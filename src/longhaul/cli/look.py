@@ -31,12 +31,32 @@ def evaluate(
     greedy: Annotated[
         bool, typer.Option("--greedy/--sampled", help="Most likely actions, or drawn ones.")
     ] = True,
+    suite: Annotated[
+        list[str] | None,
+        typer.Option(help="A suite of the task to play, where it has some; may be repeated."),
+    ] = None,
+    against: Annotated[
+        str,
+        typer.Option(
+            help="Compare episode by episode with a reference policy, a checkpoint or a run."
+        ),
+    ] = "",
+    references: Annotated[
+        bool, typer.Option("--references/--no-references", help="Play reference policies too.")
+    ] = True,
     as_json: options.AsJson = False,
 ) -> None:
     """Measure a checkpoint on fixed episodes; the same call gives the same digits."""
     from longhaul.app.evaluate import EvaluationRequest, evaluate_run
+    from longhaul.app.suite_evaluation import SuiteRequest
 
-    request = EvaluationRequest(checkpoint=checkpoint, episodes=episodes, seed=seed, greedy=greedy)
+    request = EvaluationRequest(
+        checkpoint=checkpoint,
+        episodes=episodes,
+        seed=seed,
+        greedy=greedy,
+        suites=SuiteRequest(tuple(suite or ()), against, references),
+    )
     result = evaluate_run(run, request)
     typer.echo(result.as_json() if as_json else result.as_text())
 

@@ -82,6 +82,7 @@ class Ending:
 
     reason: str
     metrics: dict[str, float] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)  # plain JSON values that are no one number
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ class Episode:
     episode_return: float
     reason: str
     metrics: dict[str, float] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
@@ -28,6 +29,13 @@ class Learner(Stateful, Protocol):
         """Learn from one rollout."""
 
 
+class Note(Protocol):
+    """Something that happened and belongs into the run's events."""
+
+    def as_row(self) -> dict[str, Any]:
+        """Return plain values that depend on nothing but the run's own course."""
+
+
 class Evaluator(Protocol):
     """Measures the policy under fixed conditions."""
 
@@ -36,6 +44,9 @@ class Evaluator(Protocol):
 
     def measure(self, progress: Progress, settings: Settings) -> Metrics:
         """Return `eval/...` metrics of the present policy."""
+
+    def take_notes(self) -> Sequence[Note]:
+        """Return what the measurements since the last call have to tell, once."""
 
 
 class MetricSink(Protocol):

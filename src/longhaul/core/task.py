@@ -11,7 +11,7 @@ from longhaul.core.env import EnvSource, Episode
 from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.policy import Policy
 from longhaul.core.settings import Setting
-
+from longhaul.core.suite import Suite
 
 PanelKind = Literal["lines", "histogram", "polar", "map", "bars", "spans"]
 
@@ -48,10 +48,20 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """How the task is measured: which metric is the score and what counts as solved."""
+    """How the task is measured: which metric is the score and what counts as solved.
+
+    A task that brings no suites of its own is measured on episodes of its training environments.
+    """
 
     metric: str = "eval/mean_reward"
+    """Ranks checkpoints; more is better."""
     solved: float | None = None
+    suite: Callable[[str], Suite] | None = None
+    """Return the suite of a name, or raise a ConfigError that tells the names there are."""
+    during: str = ""
+    """The suite that is played while training; it picks the best checkpoint."""
+    final: tuple[str, ...] = ()
+    """The suites whose figures are reported at the end: others than the one that picks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,13 +36,20 @@ class EvaluateConfig:
     episodes: int = 20
     """Episodes per measurement during training."""
     final_episodes: int = 50
-    """Episodes of the measurement at the end of the run; 0 leaves it out."""
+    """Episodes of the measurement at the end of the run; 0 leaves it out, suites too."""
     num_envs: int = 10
     """Environments that play the episodes side by side; does not change the result."""
     greedy: bool = True
     """Take the most likely action instead of drawing one."""
     seed: int = 20_000_003
     """Where the evaluation's episode seeds come from; independent of the run's seed."""
+    suite: str = ""
+    """For tasks with suites of their own: the one played during training; empty takes the task's
+    choice. `episodes` and `final_episodes` then do not count, a suite has its own length."""
+    final_suites: tuple[str, ...] = ()
+    """The suites reported at the end of the run; empty takes the task's choice."""
+    rotate: bool = False
+    """Play other episodes at every measurement: the suite `<suite>-<iteration>`."""
 
     def __post_init__(self) -> None:
         if self.episodes < 1 or self.num_envs < 1:

@@ -12,6 +12,7 @@ from torch import Tensor
 from longhaul.core.env import EnvEvent, Episode, VectorEnv
 from longhaul.core.errors import EnvError
 from longhaul.core.metrics import Metrics
+from longhaul.core.parts import Note
 from longhaul.core.policy import SILENT, Policy
 from longhaul.core.progress import Progress
 from longhaul.core.rollout import Memory, TensorTree, clear_started
@@ -179,6 +180,10 @@ class EpisodeEvaluator:
     def measure(self, progress: Progress, settings: Settings) -> Metrics:
         """Return the figures of the present policy."""
         return figures(self.episodes(settings, count=self._config.episodes))
+
+    def take_notes(self) -> Sequence[Note]:
+        """Return nothing: episodes of listed seeds can be played again at any time."""
+        return ()
 
     def episodes(self, settings: Settings, *, count: int) -> tuple[Episode, ...]:
         """Return `count` episodes of the present policy."""

@@ -44,7 +44,7 @@ def train(parts: Parts, settings: Settings, until: Callable[[Progress], str | No
         view = View(progress, metrics, settings)
         settings, changes = parts.schedule.step(view)
         view = replace(view, metrics={**metrics, **parts.schedule.metrics})
-        happened: list[Change] = [*rollout.events, *changes]
+        happened: list[Change] = [*rollout.events, *parts.evaluator.take_notes(), *changes]
         parts.recorder.record(view, happened, rollout.episodes, parts.watch.lap(rollout))
         if parts.recorder.due(progress):
             with parts.watch.stage("checkpoint"):

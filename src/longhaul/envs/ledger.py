@@ -59,6 +59,7 @@ class EpisodeLedger:
             episode_return=self._return(env),
             reason=ending.reason,
             metrics=metrics,
+            facts=ending.facts,
         )
 
     def _return(self, env: int) -> float:

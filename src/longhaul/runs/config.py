@@ -25,8 +25,8 @@ class CheckpointConfig:
     keep_best: int = 1
     """How many checkpoints with the best score stay beside the newest ones."""
 
-    best_metric: str = "eval/mean_reward"
-    """The metric that scores a checkpoint."""
+    best_metric: str = ""
+    """The metric that scores a checkpoint; empty takes the task's own score."""
 
     higher_is_better: bool = True
     """Whether a greater score is a better one."""

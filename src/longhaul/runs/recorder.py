@@ -274,6 +274,7 @@ class Recorder:
 
 def _episode_line(progress: Progress, episode: Episode) -> bytes:
     # Spelled out because thousands may end in an iteration, and `asdict` copies deeply.
+    facts = {"facts": episode.facts} if episode.facts else {}
     return encode_row(
         {
             "iteration": progress.iteration,
@@ -284,6 +285,7 @@ def _episode_line(progress: Progress, episode: Episode) -> bytes:
             "episode_return": episode.episode_return,
             "reason": episode.reason,
             "metrics": episode.metrics,
+            **facts,
         }
     )
 

@@ -348,4 +348,4 @@ def _bounded(ending: Ending) -> Ending:
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise EnvError(f"the episode's metric {name!r} is {value}")
-    return Ending(ending.reason, metrics)
+    return Ending(ending.reason, metrics, ending.facts)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from longhaul.tasks.fish.options import Options
 from longhaul.tasks.fish.play import begin_suite
-from longhaul.tasks.fish.suites import Suite
+from longhaul.tasks.fish.suites import FishSuite
 from longhaul.tasks.fish.world import ACTIONS
 
 
@@ -36,7 +36,7 @@ class Floor:
         return float(1 - self.doomed.mean(axis=1).max())
 
 
-def unavoidable(suite: Suite, options: Options) -> Floor:
+def unavoidable(suite: FishSuite, options: Options) -> Floor:
     """Return the floor of a suite in the world of `options`, by trying all actions.
 
     A predator's first step depends on nobody's action, a homing one's neither, so that each fish

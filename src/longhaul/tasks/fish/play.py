@@ -12,7 +12,7 @@ from longhaul.core.env import Floats, Slots
 from longhaul.envs.range_pool import RangePool
 from longhaul.tasks.fish.options import Options
 from longhaul.tasks.fish.school import SchoolFactory, Schools
-from longhaul.tasks.fish.suites import Suite
+from longhaul.tasks.fish.suites import FishSuite
 
 Act = Callable[[Floats], NDArray[np.int64]]
 """Returns the actions [rows] for observations [rows, inputs]."""
@@ -22,12 +22,12 @@ Act = Callable[[Floats], NDArray[np.int64]]
 class Outcome:
     """How the episodes of a suite went."""
 
-    suite: Suite
+    suite: FishSuite
     deaths: NDArray[np.int32]  # [episodes, fish]: the step, -1 for survivors
     time_limit: int
 
 
-def play_suite(suite: Suite, options: Options, act: Act, *, threads: int = 1) -> Outcome:
+def play_suite(suite: FishSuite, options: Options, act: Act, *, threads: int = 1) -> Outcome:
     """Play every episode of the suite in the world of `options`; `act` decides for all fish."""
     options = suite.options(options)
     schools, slots = begin_suite(suite, options)
@@ -45,7 +45,7 @@ def play_suite(suite: Suite, options: Options, act: Act, *, threads: int = 1) ->
     return Outcome(suite, schools.world.deaths.copy(), options.time_limit)
 
 
-def begin_suite(suite: Suite, options: Options) -> tuple[Schools, Slots]:
+def begin_suite(suite: FishSuite, options: Options) -> tuple[Schools, Slots]:
     """Return schools at the starts of a suite, and the arrays they write into."""
     schools = SchoolFactory(options, follows_settings=False)(len(suite.starts))
     slots = Slots.allocate(schools.spec, schools.count * schools.spec.rows)

@@ -21,6 +21,9 @@ from longhaul.tasks.fish.starts import PositionStart, SeedStart, ThrownStart, re
 from longhaul.tasks.fish.step import show_schools, step_schools
 from longhaul.tasks.fish.world import ABSENT, ACTIONS, SURVIVED, Rows, Rules, World, single
 
+DEATH_STEPS = "death_steps"
+"""The fact of an episode that holds the step each fish died in, -1 for survivors."""
+
 _SAVED = (
     "fish",
     "alive",
@@ -41,6 +44,8 @@ class SchoolFactory:
     options: Options
     follows_settings: bool = True
     """Whether settings change the world; a fixed suite of episodes must stay as it is."""
+    keeps_facts: bool = False
+    """Whether episodes tell every fish's death step, which the logs of training need not hold."""
 
     def __call__(self, count: int) -> Schools:
         """Return `count` schools."""
@@ -66,9 +71,11 @@ class SchoolFactory:
         )
 
 
-def fish_envs(options: Options, *, follows_settings: bool = True) -> BatchedEnvs:
+def fish_envs(
+    options: Options, *, follows_settings: bool = True, keeps_facts: bool = False
+) -> BatchedEnvs:
     """Return the source of schools whose fish act each for itself."""
-    factory = SchoolFactory(options, follows_settings)
+    factory = SchoolFactory(options, follows_settings, keeps_facts)
     return BatchedEnvs(factory.spec, factory)
 
 
@@ -81,6 +88,7 @@ class Schools:
         self._spec = factory.spec
         self._count = count
         self._follows_settings = factory.follows_settings
+        self._keeps_facts = factory.keeps_facts
         self._world = _empty_world(options, count)
         self._rules = _rules(options)
         self._plan = make_plan(options.start)
@@ -161,10 +169,11 @@ class Schools:
         }
         if died.size:
             metrics["first_death_step"] = float(died.min())
+        facts = {DEATH_STEPS: deaths.tolist()} if self._keeps_facts else {}
         if alive == 0:
-            return Ending("all_dead", metrics)
+            return Ending("all_dead", metrics, facts)
         is_short = self._world.limit[env] < self.options.time_limit
-        return Ending("cut" if is_short else "time_limit", metrics)
+        return Ending("cut" if is_short else "time_limit", metrics, facts)
 
     def configure(self, settings: Settings) -> None:
         """Take settings into account from each school's next reset on."""

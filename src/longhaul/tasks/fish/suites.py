@@ -16,10 +16,12 @@ V38_EPISODES = 12
 SUITE_FISH = 96
 FRESH_EPISODES = 100
 FRESH_BOOST = 0.8
+REHEARSAL_EPISODES = 64
+REHEARSAL_FISH = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Suite:
+class FishSuite:
     """A frozen list of starts with the number of fish they are played with."""
 
     name: str
@@ -42,7 +44,7 @@ class Suite:
         )
 
 
-def version_38() -> Suite:
+def version_38() -> FishSuite:
     """Return the 84 episodes of the reference run's seven evaluations.
 
     Their seeds are one series that was not restarted in between; their boost followed training.
@@ -53,16 +55,29 @@ def version_38() -> Suite:
         for boost in V38_BOOSTS
         for _ in range(V38_EPISODES)
     )
-    return Suite("v38", starts, drops_last_sector=True)
+    return FishSuite("v38", starts, drops_last_sector=True)
 
 
-def fresh(number: int = 0, *, episodes: int = FRESH_EPISODES) -> Suite:
+def fresh(number: int = 0, *, episodes: int = FRESH_EPISODES) -> FishSuite:
     """Return episodes no design has looked at; another `number`, other episodes."""
     seeds = Seeds(number)
     starts = (
         SeedStart(seeds.integer("fish", "suite", case), FRESH_BOOST) for case in range(episodes)
     )
-    return Suite(f"fresh-{number}", tuple(starts))
+    return FishSuite(f"fresh-{number}", tuple(starts))
+
+
+def rehearsal(number: int = 0) -> FishSuite:
+    """Return the smaller suite that is played while training and picks the best checkpoint.
+
+    No episode of it is in the suites whose figures are reported.
+    """
+    seeds = Seeds(number)
+    starts = (
+        SeedStart(seeds.integer("fish", "rehearsal", case), FRESH_BOOST)
+        for case in range(REHEARSAL_EPISODES)
+    )
+    return FishSuite(f"rehearsal-{number}", tuple(starts), fish=REHEARSAL_FISH)
 
 
 REFERENCE_OPTIONS = Options(inputs="world", neighbours=NeighbourOptions(inputs=False))

@@ -11,6 +11,8 @@ from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.task import Evaluation, Panel, Task
 from longhaul.nets.actor_critic import build_policy
 from longhaul.tasks.fish.broadcast import broadcast_envs
+from longhaul.tasks.fish.evaluation import METRICS as EVALUATION_METRICS
+from longhaul.tasks.fish.evaluation import SCORE, suites
 from longhaul.tasks.fish.options import Options
 from longhaul.tasks.fish.school import fish_envs
 from longhaul.tasks.kind import TaskKind, TaskRequest
@@ -38,10 +40,21 @@ def build(request: TaskRequest) -> Task:
         make_policy=lambda: build_policy(envs.spec, request.policy),
         summarise=summarise,
         settings=options.settings(),
-        metrics=METRICS,
-        evaluation=Evaluation(metric="eval/survival_rate"),
+        metrics=(*METRICS, *EVALUATION_METRICS),
+        evaluation=Evaluation(
+            metric=SCORE, suite=suites(options), during="rehearsal", final=("v38", "fresh")
+        ),
         panels=(
             Panel("Survival", ("env/survival_rate", "env/survival_rate_full")),
+            Panel(
+                "Evaluation",
+                (
+                    "eval/avg_final_survival_rate",
+                    "eval/min_final_survival_rate",
+                    "eval/early_death_fraction_100",
+                    "eval/survival_bound",
+                ),
+            ),
             Panel("Early deaths", ("env/first_death_step", "env/step_one_deaths")),
         ),
     )

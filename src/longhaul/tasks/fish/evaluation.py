@@ -1,0 +1,208 @@
+"""Suites as the engine plays them: death tables, figures with intervals, the bound, references."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longhaul.core.env import Episode
+from longhaul.core.errors import ConfigError, suggestion
+from longhaul.core.metrics import Metric, Metrics
+from longhaul.core.seeds import Seeds
+from longhaul.core.suite import Case, Column, Interval, Suite
+from longhaul.tasks.fish.figures import survival_figures
+from longhaul.tasks.fish.floor import Floor, unavoidable
+from longhaul.tasks.fish.options import Options
+from longhaul.tasks.fish.play import play_suite
+from longhaul.tasks.fish.reference_policies import reference_policies
+from longhaul.tasks.fish.school import DEATH_STEPS, fish_envs
+from longhaul.tasks.fish.suites import FishSuite, fresh, rehearsal, version_38
+
+RESAMPLES = 1000
+SCORE = "eval/score"
+MINIMUM_WEIGHT = 1e-4
+
+METRICS = (
+    Metric(
+        SCORE,
+        "what ranks checkpoints: avg_final_survival_rate, and of equals the better worst episode, "
+        "which is added with a weight of 0.0001",
+    ),
+    Metric("eval/avg_final_survival_rate", "mean over episodes of the share of survivors"),
+    Metric("eval/min_final_survival_rate", "share of survivors in the worst episode"),
+    Metric("eval/avg_min_survival_rate", "mean over episodes of the lowest share alive"),
+    Metric("eval/min_of_min_survival_rate", "lowest share alive in any episode"),
+    Metric("eval/median_min_survival_rate", "median over episodes of the lowest share alive"),
+    Metric("eval/early_death_fraction_100", "share of all fish dead before step 100"),
+    Metric("eval/early_death_fraction_150", "share of all fish dead before step 150"),
+    Metric("eval/p10", "10th percentile of all fish's death steps, survivors counting as the last"),
+    Metric("eval/p25", "25th percentile of the same"),
+    Metric("eval/median_death_step", "median of the same"),
+    Metric("eval/p75", "75th percentile of the same"),
+    Metric("eval/p90", "90th percentile of the same"),
+    Metric("eval/mean_death_step", "mean of the same"),
+    Metric("eval/survival_fraction", "share of fish that saw the last step, dying in it or not"),
+    Metric("eval/total_fish_samples", "number of fish measured"),
+    Metric("eval/step_one_death_count", "deaths in the first step"),
+    Metric("eval/step_one_death_ratio", "the same as a share of all fish"),
+    Metric("eval/step_one_excess", "deaths in the first step that some action would have avoided"),
+    Metric("eval/step_one_excess_ratio", "the same as a share of all fish"),
+    Metric("eval/step_one_excess_per_1000", "the same per thousand fish"),
+    Metric("eval/survival_bound", "share of fish that could have survived the first step"),
+)
+
+COLUMNS = (
+    Column("avg_final", "eval/avg_final_survival_rate", ".4f"),
+    Column("min_final", "eval/min_final_survival_rate", ".4f"),
+    Column("early100", "eval/early_death_fraction_100", ".4f"),
+    Column("early150", "eval/early_death_fraction_150", ".4f"),
+    Column("p10", "eval/p10", ".0f"),
+    Column("step one", "eval/step_one_death_count", ".0f"),
+    Column("step-one ratio", "eval/step_one_death_ratio", ".4f"),
+)
+
+WITH_INTERVAL = (
+    "avg_final_survival_rate",
+    "early_death_fraction_100",
+    "early_death_fraction_150",
+    "p10",
+    "step_one_death_ratio",
+)
+
+
+def find_suite(name: str) -> FishSuite:
+    """Return the suite of this name: `v38`, `rehearsal`, `fresh`, or either with a number."""
+    stem, dash, number = name.partition("-")
+    if name == "v38":
+        return version_38()
+    if stem in ("fresh", "rehearsal") and (not dash or number.isdecimal()):
+        return (fresh if stem == "fresh" else rehearsal)(int(number or 0))
+    names = ("v38", "rehearsal", "fresh")
+    raise ConfigError(
+        f"there is no suite {name!r}{suggestion(name, names)} (suites: v38, rehearsal, fresh; the "
+        "last two also with a number, as in fresh-7)"
+    )
+
+
+def suites(options: Options) -> Callable[[str], Suite]:
+    """Return how to get a suite by its name, played in the world of these options."""
+    return lambda name: FishEvaluation(find_suite(name), options).suite()
+
+
+@dataclass(frozen=True, slots=True)
+class FishEvaluation:
+    """A suite in a world."""
+
+    listed: FishSuite
+    options: Options
+
+    def suite(self) -> Suite:
+        """Return it as the engine plays it."""
+        floor = unavoidable(self.listed, self.options)
+        limit = self.listed.options(self.options).time_limit
+        return Suite(
+            name=self.listed.name,
+            envs=fish_envs(
+                self.listed.options(self.options), follows_settings=False, keeps_facts=True
+            ),
+            cases=tuple(Case(start.seed, start.as_value()) for start in self.listed.starts),
+            figures=lambda episodes: figures(death_table(episodes), floor, time_limit=limit),
+            score=lambda episode: episode.metrics["survival_rate"],
+            columns=COLUMNS,
+            intervals=lambda episodes: intervals(death_table(episodes), time_limit=limit),
+            bounds=lambda: bounds(floor, time_limit=limit),
+            references=self.references,
+            record=record,
+        )
+
+    def references(self) -> dict[str, tuple[Episode, ...]]:
+        """Play the suite with the policies that learned nothing; they are paid nothing either.
+
+        They know one predator and no obstacles, but may be tried in any world.
+        """
+        neighbours = replace(self.options.neighbours, inputs=False)
+        seen = replace(self.options, inputs="world", neighbours=neighbours)
+        generator = Seeds(0).generator("fish", "references", self.listed.name)
+        return {
+            name: self._episodes(play_suite(self.listed, seen, act, threads=2).deaths)
+            for name, act in reference_policies(generator).items()
+        }
+
+    def _episodes(self, deaths: NDArray[np.int32]) -> tuple[Episode, ...]:
+        limit = self.listed.options(self.options).time_limit
+        return tuple(
+            Episode(
+                env=number,
+                number=0,
+                seed=start.seed,
+                length=limit if (row < 0).any() else int(row.max()),
+                episode_return=0.0,
+                reason="time_limit" if (row < 0).any() else "all_dead",
+                metrics={"survival_rate": float((row < 0).mean())},
+                facts={DEATH_STEPS: row.tolist()},
+            )
+            for number, (start, row) in enumerate(zip(self.listed.starts, deaths, strict=True))
+        )
+
+
+def death_table(episodes: Sequence[Episode]) -> NDArray[np.int32]:
+    """Return the death steps [episodes, fish], -1 for survivors."""
+    return np.array([episode.facts[DEATH_STEPS] for episode in episodes], np.int32)
+
+
+def figures(deaths: NDArray[np.int32], floor: Floor, *, time_limit: int) -> Metrics:
+    """Return every figure of an evaluation, by the name of its metric."""
+    found = survival_figures(deaths, time_limit=time_limit)
+    fish = found["total_fish_samples"]
+    excess = found["step_one_death_count"] - float(floor.counts.sum())
+    found |= {
+        "score": found["avg_final_survival_rate"]
+        + MINIMUM_WEIGHT * found["min_final_survival_rate"],
+        "step_one_excess": excess,
+        "step_one_excess_ratio": excess / fish,
+        "step_one_excess_per_1000": 1000 * excess / fish,
+        "survival_bound": floor.best_average,
+    }
+    return {f"eval/{name}": value for name, value in found.items()}
+
+
+def bounds(floor: Floor, *, time_limit: int) -> Metrics:
+    """Return the figures of a policy that loses nobody but the doomed."""
+    return figures(np.where(floor.doomed, 1, -1).astype(np.int32), floor, time_limit=time_limit)
+
+
+def intervals(deaths: NDArray[np.int32], *, time_limit: int) -> Mapping[str, Interval]:
+    """Return 95 % intervals by drawing episodes again and again; the same call, the same digits."""
+    generator = Seeds(0).generator("fish", "bootstrap")
+    draws = generator.integers(0, len(deaths), (RESAMPLES, len(deaths)))
+    found = [survival_figures(deaths[draw], time_limit=time_limit) for draw in draws]
+    return {
+        f"eval/{name}": _middle(np.array([one[name] for one in found])) for name in WITH_INTERVAL
+    }
+
+
+def _middle(values: NDArray[np.float64]) -> Interval:
+    low, high = np.percentile(values, (2.5, 97.5))
+    return float(low), float(high)
+
+
+def record(episodes: Sequence[Episode]) -> dict[str, Any]:
+    """Return the seeds and death steps of an evaluation, for the run's events."""
+    return {
+        "episodes": [
+            {
+                "seed": episode.seed,
+                "survival_rate": episode.metrics["survival_rate"],
+                "dead": {
+                    str(fish): step
+                    for fish, step in enumerate(episode.facts[DEATH_STEPS])
+                    if step >= 0
+                },
+            }
+            for episode in episodes
+        ]
+    }
