@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,13 @@ _PACKAGES = {
     "pygame": "'gymnasium[classic-control]'",
 }
 
+_OFF_SCREEN = {
+    "SDL_VIDEODRIVER": "dummy",
+    "SDL_AUDIODRIVER": "dummy",
+    "PYGAME_HIDE_SUPPORT_PROMPT": "1",
+}
+"""Pygame draws into memory, but looks for a screen and a sound card and complains without."""
+
 
 @dataclass(frozen=True, slots=True)
 class Opened:
@@ -41,7 +49,11 @@ class Opened:
 def open_gymnasium(env_id: str, kwargs: Mapping[str, Any], *, render: bool) -> Opened:
     """Return the env called `env_id`, made with `kwargs`."""
     register()
-    arguments = {"render_mode": "rgb_array", **kwargs} if render else dict(kwargs)
+    arguments = dict(kwargs)
+    if render:
+        arguments = {"render_mode": "rgb_array", **kwargs}
+        for name, value in _OFF_SCREEN.items():
+            os.environ.setdefault(name, value)
     try:
         env = gym.make(env_id, disable_env_checker=True, **arguments)
     except gym.error.DependencyNotInstalled as error:

@@ -1,0 +1,214 @@
+"""Playing one episode of an evaluation again, step by step, for people to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, EnvSource, Floats, Slots, Start
+from longhaul.core.env import BatchedEnv as Batch
+from longhaul.core.env import Env as Single
+from longhaul.core.policy import SILENT, Act, Policy
+from longhaul.core.rollout import Memory
+from longhaul.core.settings import Settings
+
+Picture = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Which episode is played, and in what company the policy saw it."""
+
+    seed: int
+    start: Start | None = None
+    company: int = 1
+    """How many envs acted at once; floats are added up differently in arrays of other shapes."""
+    place: int = 0
+    """Which of them this one was."""
+    draws: int | None = None
+    """The seed of the drawn actions; None takes the most likely ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What there is to see after one step; arrays are copies."""
+
+    step: int
+    action: Array | None  # [rows, ...] that led here; None before the first step
+    value: Floats  # [rows], the policy's estimate of what is to come
+    active: Bools  # [rows]
+    reward: float  # of the last step, the mean over rows
+    episode_return: float
+    terms: dict[str, float]  # of the episode so far, means over rows
+    shown: dict[str, Array] = field(default_factory=dict)  # [rows] each, what the policy tells
+    ending: Ending | None = None
+
+
+class Replay:
+    """One episode, a moment at a time, with a picture of the present one for those who want it."""
+
+    def __init__(
+        self, source: EnvSource, policy: Policy, settings: Settings, scenario: Scenario
+    ) -> None:
+        self.spec = source.spec
+        self._simulator = _open(source)
+        self._policy = policy
+        self._settings = settings
+        self._scenario = scenario
+        self._company = scenario.company if scenario.draws is None else 1
+        self._device = next(policy.parameters()).device
+
+    def picture(self) -> Picture | None:
+        """Return the present picture, or None if the env draws none."""
+        return self._simulator.frame()
+
+    def close(self) -> None:
+        """Free the simulator."""
+        self._simulator.close()
+
+    def moments(self) -> Iterator[Moment]:
+        """Yield the start of the episode, then every step of it."""
+        simulator, policy = self._simulator, self._policy
+        generator = None
+        if self._scenario.draws is not None:
+            generator = torch.Generator(self._device).manual_seed(self._scenario.draws)
+        tally = _Tally(simulator.slots, self.spec.rows)
+        with torch.inference_mode():
+            simulator.begin(self._scenario, self._settings)
+            policy.set_noise(SILENT)
+            act = self._act(policy.initial(self.spec.rows * self._company), generator)
+            yield tally.moment(self._own(act), None, None)
+            ending = None
+            while ending is None:
+                action = self._own(act).action.cpu().numpy()
+                ending = simulator.step(action)
+                tally.count()
+                act = self._act(act.memory, generator)
+                yield tally.moment(self._own(act), action, ending)
+
+    def _act(self, memory: Memory, generator: torch.Generator | None) -> Act:
+        """Act on what this env shows, seen by as many as acted in the evaluation."""
+        slots = self._simulator.slots
+        mask = None if slots.mask is None else self._crowd(slots.mask)
+        return self._policy.act(
+            {name: self._crowd(part) for name, part in slots.obs.items()},
+            memory,
+            self._settings,
+            mask=mask,
+            generator=generator,
+        )
+
+    def _crowd(self, part: Array) -> Tensor:
+        copies = np.concatenate([part] * self._company)
+        return torch.from_numpy(copies).to(self._device)
+
+    def _own(self, act: Act) -> Act:
+        place = self._scenario.place if self._company > 1 else 0
+        rows = slice(place * self.spec.rows, (place + 1) * self.spec.rows)
+        return Act(
+            act.action[rows],
+            act.log_prob[rows],
+            act.value[rows],
+            act.memory,
+            {name: told[rows] for name, told in act.shown.items()},
+        )
+
+
+class _Tally:
+    """Adds up rewards and terms over an episode, as the ledger of a vector env does."""
+
+    def __init__(self, slots: Slots, rows: int) -> None:
+        self._slots = slots
+        self._steps = 0
+        self._returns = np.zeros(rows, np.float64)
+        self._terms = dict.fromkeys(slots.terms, 0.0)
+
+    def count(self) -> None:
+        """Take in the step that was just made."""
+        self._steps += 1
+        self._returns += self._slots.reward
+        for name, term in self._slots.terms.items():
+            self._terms[name] += float(term.mean())
+
+    def moment(self, act: Act, action: Array | None, ending: Ending | None) -> Moment:
+        """Return the present moment."""
+        return Moment(
+            step=self._steps,
+            action=action,
+            value=act.value.float().cpu().numpy(),
+            active=self._slots.active.copy(),
+            reward=float(self._slots.reward.mean()) if self._steps else 0.0,
+            episode_return=float(self._returns.mean()),
+            terms=dict(self._terms),
+            shown={name: told.cpu().numpy() for name, told in act.shown.items()},
+            ending=ending,
+        )
+
+
+class _Simulator(Protocol):
+    """One env that is not reset when its episode is over, so that its end can be seen."""
+
+    slots: Slots
+
+    def begin(self, scenario: Scenario, settings: Settings) -> None: ...
+
+    def step(self, actions: Array) -> Ending | None: ...
+
+    def frame(self) -> Picture | None: ...
+
+    def close(self) -> None: ...
+
+
+class _SingleSimulator:
+    def __init__(self, env: Single) -> None:
+        self._env = env
+        self.slots = Slots.allocate(env.spec, env.spec.rows)
+        env.bind(self.slots)
+
+    def begin(self, scenario: Scenario, settings: Settings) -> None:
+        self._env.configure(settings)
+        self._env.reset(scenario.seed, scenario.start)
+
+    def step(self, actions: Array) -> Ending | None:
+        return self._env.step(actions)
+
+    def frame(self) -> Picture | None:
+        return self._env.frame()
+
+    def close(self) -> None:
+        self._env.close()
+
+
+class _BatchSimulator:
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self.slots = Slots.allocate(batch.spec, batch.spec.rows)
+        batch.bind(self.slots)
+
+    def begin(self, scenario: Scenario, settings: Settings) -> None:
+        self._batch.configure(settings)
+        self._batch.reset(
+            np.zeros(1, np.int64), np.array([scenario.seed], np.int64), [scenario.start]
+        )
+
+    def step(self, actions: Array) -> Ending | None:
+        self._batch.step(0, 1, actions)
+        return self._batch.ending(0) if self._batch.over[0] else None
+
+    def frame(self) -> Picture | None:
+        return self._batch.frame(0)
+
+    def close(self) -> None:
+        self._batch.close()
+
+
+def _open(source: EnvSource) -> _Simulator:
+    if isinstance(source, BatchedEnvs):
+        return _BatchSimulator(source.make(1))
+    return _SingleSimulator((source.make_drawn or source.make)())

@@ -1,0 +1,1 @@
+"""Plots, films and pages made from run directories, without the engine and without torch."""
