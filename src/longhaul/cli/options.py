@@ -11,6 +11,9 @@ Task = Annotated[
     str, typer.Argument(help="What to train on, e.g. gym:CartPole-v1; see `longhaul tasks`.")
 ]
 Run = Annotated[Path, typer.Argument(help="A run directory.")]
+Checkpoint = Annotated[
+    str, typer.Option(help="latest, best, or the number of steps of a checkpoint.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for programs to stdout.")]
 Overrides = Annotated[
     list[str] | None,

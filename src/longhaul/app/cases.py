@@ -1,0 +1,147 @@
+"""The episodes of an evaluation: which there are, how they went, how to play one again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from longhaul.app.evaluate import EvaluationRequest, evaluate_run
+from longhaul.app.trained import Trained
+from longhaul.core.env import BatchedEnvs, EnvSource, Episode
+from longhaul.core.errors import ConfigError
+from longhaul.core.seeds import ListedSeeds, Seeds
+from longhaul.engine.replay import Scenario
+from longhaul.runs.directory import RunDirectory
+
+CHOICES = ("worst", "median", "best")
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedCase:
+    """One episode of an evaluation."""
+
+    number: int
+    episode: Episode
+    score: float
+    scenario: Scenario
+    envs: EnvSource
+
+
+def played_cases(run: RunDirectory, trained: Trained) -> tuple[PlayedCase, ...]:
+    """Return the episodes of the checkpoint's evaluation, which is made if there is none."""
+    kept = find_evaluation(run, trained)
+    if kept is None:
+        count = trained.config.evaluate.final_episodes or trained.config.evaluate.episodes
+        request = EvaluationRequest(checkpoint=trained.checkpoint, episodes=count)
+        kept = json.loads(evaluate_run(run.path, request).as_json())
+    if "suites" in kept:
+        first = kept["suites"][0]
+        return suite_cases(trained, first["suite"], read_episodes(first))
+    return seeded_cases(trained, read_episodes(kept))
+
+
+def read_episodes(kept: dict[str, Any]) -> tuple[Episode, ...]:
+    """Return the episodes a file of an evaluation lists."""
+    return msgspec.convert(kept["episodes"], tuple[Episode, ...])
+
+
+def find_evaluation(run: RunDirectory, trained: Trained) -> dict[str, Any] | None:
+    """Return the largest kept evaluation that was made the way the run's config says."""
+    evaluate = trained.config.evaluate
+    found = []
+    for path in sorted(run.evaluations.glob(f"{trained.checkpoint}-*.json")):
+        kept = _read_evaluation(path)
+        if kept is None or kept.get("greedy") != evaluate.greedy:
+            continue
+        if "suites" in kept or kept.get("seed") == evaluate.seed:
+            found.append(kept)
+    return max(found, key=_episode_count, default=None)
+
+
+def _episode_count(kept: dict[str, Any]) -> int:
+    parts = kept.get("suites", [kept])
+    return sum(len(part["episodes"]) for part in parts)
+
+
+def _read_evaluation(path: Path) -> dict[str, Any] | None:
+    """Return what a file holds, or None if it is no evaluation or damaged."""
+    try:
+        kept = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return kept if isinstance(kept, dict) and (kept.get("episodes") or kept.get("suites")) else None
+
+
+def suite_cases(trained: Trained, name: str, episodes: Sequence[Episode]) -> tuple[PlayedCase, ...]:
+    """Return the cases of a suite that were played to their end."""
+    evaluate, find = trained.config.evaluate, trained.task.evaluation.suite
+    if find is None:
+        raise ConfigError(f"task {trained.task.name!r} has no suite {name!r}")
+    suite = find(name)
+    total = len(suite.cases)
+    wave = total if isinstance(suite.envs, BatchedEnvs) else evaluate.num_envs
+    left = list(episodes)
+    cases = []
+    for number, case in enumerate(suite.cases):
+        # Episodes are in the order of the cases; one whose environment failed is missing.
+        if not left or left[0].seed != case.seed:
+            continue
+        turn, place = divmod(number, wave)
+        seeds = Seeds(Seeds(evaluate.seed).integer("wave", turn))
+        scenario = Scenario(
+            seed=case.seed,
+            start=case.start,
+            company=min(wave, total - turn * wave),
+            place=place,
+            draws=None if evaluate.greedy else seeds.integer("actions", place),
+        )
+        episode = left.pop(0)
+        cases.append(PlayedCase(number, episode, suite.score(episode), scenario, suite.envs))
+    return tuple(cases)
+
+
+def seeded_cases(trained: Trained, episodes: Sequence[Episode]) -> tuple[PlayedCase, ...]:
+    """Return the cases of an evaluation on listed seeds, which were dealt to envs in turn."""
+    evaluate = trained.config.evaluate
+    company = max(episode.env for episode in episodes) + 1
+    dealt = ListedSeeds((), company)
+    seeds = Seeds(evaluate.seed)
+    figure = trained.task.evaluation.metric.removeprefix("eval/")
+    cases = []
+    for episode in episodes:
+        number = dealt.case(episode.env, episode.number)
+        scenario = Scenario(
+            seed=episode.seed,
+            company=company,
+            place=episode.env,
+            draws=None if evaluate.greedy else seeds.integer("actions", number),
+        )
+        score = episode.metrics.get(figure, episode.episode_return)
+        cases.append(PlayedCase(number, episode, score, scenario, trained.task.envs))
+    return tuple(cases)
+
+
+def choose(cases: Sequence[PlayedCase], which: str, count: int) -> tuple[PlayedCase, ...]:
+    """Return `count` cases from the bottom, the middle or the top, or the one of a number."""
+    if count < 1:
+        raise ConfigError(f"--count must be at least 1, not {count}")
+    if which.isdecimal():
+        found = [case for case in cases if int(which) <= case.number < int(which) + count]
+        if not found:
+            raise ConfigError(
+                f"the evaluation has no episode {which}; it has {len(cases)}, counted from 0"
+            )
+        return tuple(found)
+    if which not in CHOICES:
+        raise ConfigError(f"--episode takes {', '.join(CHOICES)} or a number, not {which!r}")
+    # Ties are broken by the return and then by the number: the same call, the same films.
+    ranked = sorted(cases, key=lambda case: (case.score, case.episode.episode_return, case.number))
+    if which == "best":
+        return tuple(reversed(ranked[-count:]))
+    begin = 0 if which == "worst" else max((len(ranked) - count) // 2, 0)
+    return tuple(ranked[begin : begin + count])

@@ -1,0 +1,216 @@
+"""Films of a run's evaluation episodes, and playing them in the terminal."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from longhaul.app.caption import Narrator
+from longhaul.app.cases import PlayedCase, choose, played_cases
+from longhaul.app.trained import Trained, load_trained
+from longhaul.engine.replay import Moment, Replay
+from longhaul.envs.starts import STARTS
+from longhaul.report.film import Film, FilmError, Picture, encode
+from longhaul.report.overlay import Caption, Heading, Overlay
+from longhaul.report.terminal import fit, half_blocks
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.durable import storage_errors
+from longhaul.runs.reader import read_metrics
+
+FRAMES_PER_SECOND = 25.0
+MOST_FRAMES = 1500
+"""A longer episode is shown faster, so that nobody waits more than a minute for its end."""
+HELD_SECONDS = 1.0
+"""How long the end stands still."""
+GIF_STRIDE = 3
+STEERED = ("gate/", "curriculum/", "starts/", "tail/")
+"""Groups of metrics that tell where a schedule stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilmRequest:
+    """What to film and how."""
+
+    checkpoint: str = "latest"
+    episode: str = "worst"
+    count: int = 1
+    gif: bool = False
+    out: Path | None = None
+
+    def path(self, run: RunDirectory, trained: Trained, case: PlayedCase, rank: int) -> Path:
+        """Return where the film of a case goes; `rank` is its place among those chosen."""
+        label = self.episode if self.count == 1 else f"{self.episode}-{rank}"
+        if self.out is not None:
+            return self.out if self.count == 1 else self.out.with_stem(f"{self.out.stem}-{rank}")
+        suffix = "gif" if self.gif else "mp4"
+        label = f"episode-{label}" if label[:1].isdecimal() else label
+        return run.media / f"{trained.checkpoint}-{label}-seed{case.episode.seed}.{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class FilmedEpisode:
+    """A film and the episode it shows."""
+
+    film: Film
+    case: PlayedCase
+    same: bool
+    """Whether the replay went as the evaluation did."""
+
+    def as_text(self) -> str:
+        """Return one line for people."""
+        film, episode = self.film, self.case.episode
+        words = (
+            f"{film.path}: episode {self.case.number}, seed {episode.seed}, "
+            f"return {episode.episode_return:.2f}, {episode.length} steps, "
+            f"{film.width} x {film.height}, {film.seconds:.1f} s"
+        )
+        return words if self.same else f"{words} (went otherwise than in the evaluation)"
+
+    def as_row(self) -> dict[str, object]:
+        """Return plain values for programs."""
+        return {
+            "path": str(self.film.path),
+            "frames": self.film.frames,
+            "width": self.film.width,
+            "height": self.film.height,
+            "seconds": self.film.seconds,
+            "episode": self.case.number,
+            "seed": self.case.episode.seed,
+            "return": self.case.episode.episode_return,
+            "length": self.case.episode.length,
+            "same": self.same,
+        }
+
+
+def watch_run(path: Path, request: FilmRequest) -> tuple[FilmedEpisode, ...]:
+    """Film episodes of a checkpoint's evaluation and return where the films are."""
+    run = RunDirectory(path)
+    trained = load_trained(run, request.checkpoint)
+    return film_cases(run, trained, played_cases(run, trained), request)
+
+
+def film_cases(
+    run: RunDirectory, trained: Trained, cases: Sequence[PlayedCase], request: FilmRequest
+) -> tuple[FilmedEpisode, ...]:
+    """Film the requested ones of these episodes, one file each."""
+    notes = steering(run, trained)
+    made = []
+    for rank, case in enumerate(choose(cases, request.episode, request.count), start=1):
+        path = request.path(run, trained, case, rank)
+        is_gif = path.suffix.lower() == ".gif"
+        reel = Reel(trained, case, notes, stride=GIF_STRIDE if is_gif else 1)
+        rate = FRAMES_PER_SECOND / 2 if is_gif else FRAMES_PER_SECOND
+        with storage_errors(path):
+            film = encode(reel.frames(), path, frames_per_second=rate)
+        made.append(FilmedEpisode(film, case, reel.same))
+    return tuple(made)
+
+
+class Reel:
+    """One episode as frames, made while they are asked for."""
+
+    def __init__(
+        self, trained: Trained, case: PlayedCase, notes: Mapping[str, str], *, stride: int = 1
+    ) -> None:
+        self._trained = trained
+        self._case = case
+        self._notes = notes
+        self._stride = max(stride, math.ceil(case.episode.length / MOST_FRAMES))
+        self.same = False
+
+    def frames(self) -> Iterator[Picture]:
+        """Yield the frames; the last one is held."""
+        overlay = Overlay(self.heading())
+        frame: Picture | None = None
+        for picture, caption, _ in self.scenes():
+            frame = overlay.frame(picture, caption)
+            yield frame
+        assert frame is not None
+        for _ in range(round(HELD_SECONDS * FRAMES_PER_SECOND / self._stride)):
+            yield frame
+
+    def scenes(self) -> Iterator[tuple[Picture, Caption, Moment]]:
+        """Yield every so many moments with their picture and what there is to say."""
+        trained = self._trained
+        settings = trained.settings
+        if STARTS.name in settings:
+            settings = settings.with_([STARTS.to(())])
+        replay = Replay(self._case.envs, trained.policy, settings, self._case.scenario)
+        with closing(replay):
+            narrator = Narrator(replay.spec, self._notes)
+            for moment in replay.moments():
+                caption = narrator.caption(moment)
+                if moment.step % self._stride and moment.ending is None:
+                    continue
+                picture = replay.picture()
+                if picture is None:
+                    raise FilmError(f"{replay.spec.id} draws no pictures of itself")
+                self.same = self._matches(moment)
+                yield picture, caption, moment
+
+    def heading(self) -> Heading:
+        """Return what stands above the panel."""
+        episode = self._case.episode
+        steps = self._trained.progress.env_steps
+        drawn = "" if self._case.scenario.draws is None else ", drawn actions"
+        return Heading(
+            self._trained.task.name,
+            (
+                f"after {steps:,} steps of training",
+                f"evaluation episode {self._case.number}{drawn}",
+                f"seed {episode.seed}",
+            ),
+            episode.length,
+        )
+
+    def _matches(self, moment: Moment) -> bool:
+        episode = self._case.episode
+        return (
+            moment.ending is not None
+            and moment.step == episode.length
+            and math.isclose(moment.episode_return, episode.episode_return, rel_tol=1e-9)
+        )
+
+
+def steering(run: RunDirectory, trained: Trained) -> dict[str, str]:
+    """Return where the schedules stood at the checkpoint: the task's settings, gates and stages."""
+    values = trained.settings.values()
+    notes = {
+        setting.name: f"{value:.4g}"
+        for setting in trained.task.settings
+        if isinstance(value := values[setting.name], (int, float))
+    }
+    for row in reversed(read_metrics(run).rows):
+        if row.get("iteration", 0) <= trained.progress.iteration:
+            steered = {name: row[name] for name in row if name.startswith(STEERED)}
+            return notes | {name: f"{value:.4g}" for name, value in steered.items()}
+    return notes
+
+
+def play_live(path: Path, request: FilmRequest, console: Console) -> str:
+    """Play the requested episodes in the terminal; return how the last one ended."""
+    run = RunDirectory(path)
+    trained = load_trained(run, request.checkpoint)
+    notes = steering(run, trained)
+    told = ""
+    for case in choose(played_cases(run, trained), request.episode, request.count):
+        reel = Reel(trained, case, notes)
+        with Live(console=console, auto_refresh=False, transient=False) as live:
+            due = time.monotonic()
+            for picture, caption, moment in reel.scenes():
+                small = fit(picture, columns=console.width, lines=max(console.height - 3, 4))
+                told = "   ".join(f"{name} {figure}" for name, figure in caption.facts)
+                live.update(Group(half_blocks(small), Text(told, overflow="ellipsis")))
+                live.refresh()
+                due += 1 / FRAMES_PER_SECOND
+                if moment.ending is None:
+                    time.sleep(max(due - time.monotonic(), 0.0))
+    return told
