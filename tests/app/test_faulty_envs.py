@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from longhaul.app.verify import Trial, verify
+from longhaul.core.errors import NumericalError
+from longhaul.engine.summary import LOST_STEPS
 from longhaul.envs.processes.repro import reproduce
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.jsonl import Row, read_rows
@@ -60,3 +62,29 @@ def test_a_poisoned_seed_is_told_kept_and_changes_nothing_on_a_resume(tmp_path: 
     files = sorted(run.crash.glob("repro-*.json"))
     assert len(files) == len(lost)
     assert reproduce(files[0]).is_same
+
+
+@pytest.mark.parametrize("runtime", ["serial", "processes"])
+def test_what_nobody_can_use_is_dropped_counted_and_told_by_any_runtime(
+    tmp_path: Path, runtime: str
+) -> None:
+    tell(tmp_path, Plan("nan", steps=(5,), times=1))
+    kept = (f"env.runtime={runtime}", "env.processes.workers=1")
+    run = finished_run(tmp_path / "runs", told(tmp_path), *kept, task=TASK)
+    lost = [row for row in rows(run, "events.jsonl") if row["event"] == "episode_lost"]
+    assert lost
+    assert {row["kind"] for row in lost} == {"unusable"}
+    assert "observation 'obs' is nan" in str(lost[0]["error"])
+    faults = [row for row in rows(run, "sessions.jsonl") if row["event"] == "env_fault"]
+    assert len(faults) == len(lost)
+    counted = sum(float(str(row.get(LOST_STEPS, 0))) for row in rows(run, "metrics.jsonl"))
+    assert counted == len(lost)
+
+
+@pytest.mark.parametrize("runtime", ["serial", "processes"])
+def test_a_run_that_drops_too_much_ends_as_numerically_broken(tmp_path: Path, runtime: str) -> None:
+    tell(tmp_path, Plan("nan", steps=(3,)))
+    kept = (f"env.runtime={runtime}", "env.processes.workers=1", "env.most_dropped=3")
+    with pytest.raises(NumericalError, match="4 transitions were dropped") as caught:
+        finished_run(tmp_path / "runs", told(tmp_path), *kept, task=TASK)
+    assert caught.value.exit_code == 4

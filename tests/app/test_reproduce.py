@@ -12,8 +12,9 @@ from longhaul.cli.main import app
 from longhaul.core.errors import ConfigError
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.envs.config import ProcessesConfig
+from longhaul.envs.faults import Listeners
 from longhaul.envs.gymnasium_env import GymnasiumFactory, gymnasium_envs
-from longhaul.envs.processes.faults import Listeners
+from longhaul.envs.losses import Border
 from longhaul.envs.processes.repro import write_repro
 from longhaul.envs.processes.vector import ProcessVectorEnv
 
@@ -30,7 +31,9 @@ def repro_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         1,
         DerivedSeeds(Seeds(3)),
         config=ProcessesConfig(workers=1),
-        listeners=Listeners(on_repro=lambda repro: written.append(write_repro(repro, folder))),
+        border=Border(
+            listeners=Listeners(on_repro=lambda repro: written.append(write_repro(repro, folder)))
+        ),
     )
     try:
         vector.reset()

@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 
 from longhaul.core.env import Array, Ending, SingleEnvs, VectorEnv
 from longhaul.core.errors import ConfigError, EnvError, NumericalError
-from longhaul.core.seeds import DerivedSeeds, EpisodeSeeds, ListedSeeds, Seeds
+from longhaul.core.seeds import EpisodeSeeds, ListedSeeds
 from longhaul.core.settings import Setting, Settings
 from longhaul.core.spaces import Tier
 from longhaul.envs.gymnasium_env import (
@@ -228,22 +228,11 @@ def test_other_starts_begin_a_fresh_deal() -> None:
     assert vector.slots.obs["obs"][0, 0] not in (0.5, 1.0, 2.0)
 
 
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ("raise", "RuntimeError: the simulator lost its ball"),
-        ("nan", r"observation 'obs' is nan at \[1\]"),
-        ("shape", r"observation 'obs' has shape \(1,\), but its space declares \(2,\)"),
-        ("inf reward", "reward is inf"),
-        ("no reward", "reward"),
-        ("nan at the end", r"observation 'obs' is nan at \[0\]"),
-    ],
-)
-def test_a_broken_step_is_an_error_that_names_env_seed_and_step(how: str, message: str) -> None:
-    vector = SerialVectorEnv(fake("Broken", how=how), 2, DerivedSeeds(Seeds(0)))
+def test_an_exception_is_an_error_that_names_env_seed_and_step() -> None:
+    vector = SerialVectorEnv(fake("Broken", how="raise"), 2, SEEDS)
     vector.reset()
-    place = f"Broken-v0, env 0, seed {DerivedSeeds(Seeds(0)).seed(0, 0)}, step [23]: "
-    with pytest.raises(EnvError, match=place + ".*" + message):
+    place = f"Broken-v0, env 0, seed {SEEDS.seed(0, 0)}, step 2: "
+    with pytest.raises(EnvError, match=place + "RuntimeError: the simulator lost its ball"):
         play(vector, wishes(vector, 4))
 
 
@@ -254,25 +243,6 @@ def test_the_envs_own_traceback_is_kept() -> None:
         play(vector, wishes(vector, 4))
     assert isinstance(caught.value.__cause__, RuntimeError)
     assert caught.value.__cause__.__traceback__ is not None
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("Fractions", "observation 'obs' is float64, but its space declares uint8"),
-        ("BlockedWalk", "the action mask allows nothing"),
-        ("ForgetfulMaskedWalk", "info has no 'action_mask'"),
-    ],
-)
-def test_what_no_policy_can_use_is_an_error(name: str, message: str) -> None:
-    vector = SerialVectorEnv(fake(name), 1, SEEDS)
-
-    def begin_and_play() -> None:
-        vector.reset()
-        play(vector, wishes(vector, 5))
-
-    with pytest.raises(EnvError, match=message):
-        begin_and_play()
 
 
 @pytest.mark.parametrize(

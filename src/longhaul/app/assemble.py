@@ -33,7 +33,7 @@ from longhaul.engine.summary import Summary
 from longhaul.engine.watch import Watch
 from longhaul.envs.build import Supervision, make_vector_env
 from longhaul.envs.checks import check_seeds
-from longhaul.envs.processes.faults import SILENCE, Listeners
+from longhaul.envs.faults import SILENCE, Listeners
 from longhaul.envs.starts import STARTS
 from longhaul.learn.config import LearnConfig
 from longhaul.learn.ppo import PPOLearner
@@ -111,7 +111,7 @@ def build_env(
         seeds=seeds,
         runtime=config.env.runtime,
         threads=config.env.threads,
-        supervision=Supervision(config.env.processes, listeners),
+        supervision=Supervision.of(config.env, listeners),
     )
 
 

@@ -157,7 +157,7 @@ def our_vector(
         seeds=DerivedSeeds(Seeds(1), "bench"),
         runtime=runtime,
         threads=env.threads,
-        supervision=Supervision(env.processes),
+        supervision=Supervision.of(env),
     )
     try:
         drawn = random_actions(replace(source.spec, rows=vector.rows), DRAWN, 1)

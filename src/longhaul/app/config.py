@@ -68,6 +68,7 @@ FREE_TO_CHANGE = (
     "evaluate.final_episodes",
     "evaluate.num_envs",
     "env.processes",
+    "env.most_dropped",
 )
 """Keys that may differ when a run goes on: they change when it stops or what is kept. A schedule
 along `run` does follow a changed `total_timesteps`: it is stretched over the longer run."""

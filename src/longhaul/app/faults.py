@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from longhaul.envs.processes.faults import Fault, Listeners, Repro
+from longhaul.envs.faults import Fault, Listeners, Repro
 from longhaul.envs.processes.repro import write_repro
 from longhaul.runs.recorder import Recorder
 
@@ -40,7 +40,9 @@ class FaultLog:
             self._early.append(fault)
             return
         self._recorder.note("env_fault", **fault.facts())
-        if fault.kind in ("hung", "died", "retired"):
+        if fault.kind == "unusable":
+            self._tell(f"{fault}; the transition is dropped and its episode given up")
+        elif fault.kind in ("hung", "died", "retired"):
             self._tell(str(fault))
 
     def keep(self, repro: Repro) -> None:

@@ -11,7 +11,7 @@ from longhaul.app.configure import ConfigSources, resolve
 from longhaul.core.env import SingleEnvs
 from longhaul.core.errors import ConfigError
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.processes.faults import Repro
+from longhaul.envs.faults import Repro
 from longhaul.envs.processes.repro import Reproduction, read_repro, reproduce
 
 

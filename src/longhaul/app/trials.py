@@ -21,7 +21,7 @@ from longhaul.core.spaces import EnvSpec
 from longhaul.envs.build import Supervision, make_vector_env
 from longhaul.envs.checks import allowed_actions, random_actions
 from longhaul.envs.config import EnvConfig, ProcessesConfig, Runtime
-from longhaul.envs.processes.faults import Fault, Listeners
+from longhaul.envs.faults import Fault, Listeners
 
 STEPS = 32
 REPORT = "doctor-report.jsonl"
@@ -223,7 +223,7 @@ def _exercise(trial: Trial, enter: Enter, listeners: Listeners) -> tuple[str, bo
         seeds=DerivedSeeds(Seeds(trial.seed), "doctor"),
         runtime=trial.mode,
         threads=trial.env.threads,
-        supervision=Supervision(trial.env.processes, listeners),
+        supervision=Supervision.of(trial.env, listeners),
     )
     try:
         enter("reset")

@@ -12,7 +12,9 @@ from longhaul.core.errors import EnvError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
+from longhaul.envs.guard import bounded
 from longhaul.envs.lockstep import Lockstep
+from longhaul.envs.losses import Border, GivenUp
 from longhaul.envs.range_pool import RangePool
 
 
@@ -20,9 +22,15 @@ class BatchedVectorEnv(Lockstep):
     """A VectorEnv over one batch of simulators; its results do not depend on `threads`."""
 
     def __init__(
-        self, source: BatchedEnvs, count: int, seeds: EpisodeSeeds, *, threads: int = 1
+        self,
+        source: BatchedEnvs,
+        count: int,
+        seeds: EpisodeSeeds,
+        *,
+        threads: int = 1,
+        border: Border | None = None,
     ) -> None:
-        super().__init__(source.spec, count, seeds)
+        super().__init__(source.spec, count, seeds, border)
         self._batch = source.make(count)
         self._batch.bind(self._slots)
         self._configured: Settings | None = None
@@ -45,8 +53,13 @@ class BatchedVectorEnv(Lockstep):
             self._pool.run(self._step_range)
         except Exception as error:
             raise self._failure("step", error) from error
-        over = np.flatnonzero(self._batch.over)
-        return [(int(env), self._batch.ending(int(env))) for env in over]
+        endings = []
+        for env in np.flatnonzero(self._batch.over).tolist():
+            try:
+                endings.append((env, bounded(self._batch.ending(env))))
+            except EnvError as error:
+                self._refuse(GivenUp(env, "unusable", "step", str(error)))
+        return endings
 
     def _step_range(self, begin: int, end: int) -> None:
         self._batch.step(begin, end, self._actions)

@@ -9,8 +9,9 @@ from longhaul.core.env import BatchedEnvs, EnvSource, SingleEnvs, VectorEnv
 from longhaul.core.errors import ConfigError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.envs.batched import BatchedVectorEnv
-from longhaul.envs.config import ProcessesConfig, Runtime
-from longhaul.envs.processes.faults import SILENCE, Listeners
+from longhaul.envs.config import EnvConfig, ProcessesConfig, Runtime
+from longhaul.envs.faults import SILENCE, Listeners
+from longhaul.envs.losses import Border
 from longhaul.envs.processes.vector import ProcessVectorEnv
 from longhaul.envs.serial import SerialVectorEnv
 
@@ -19,10 +20,15 @@ MOST_AUTO_THREADS = 4
 
 @dataclass(frozen=True, slots=True)
 class Supervision:
-    """How worker processes are watched, and who is told of their faults."""
+    """How environments are watched, what they may do wrong, and who is told."""
 
     config: ProcessesConfig = field(default_factory=ProcessesConfig)
-    listeners: Listeners = SILENCE
+    border: Border = field(default_factory=Border)
+
+    @staticmethod
+    def of(config: EnvConfig, listeners: Listeners = SILENCE) -> Supervision:
+        """Return what the user's settings ask for."""
+        return Supervision(config.processes, Border(config.most_dropped, listeners))
 
 
 UNWATCHED = Supervision()
@@ -49,13 +55,9 @@ def make_vector_env(
                 )
             if runtime == "processes" or (runtime == "auto" and source.prefers_processes):
                 return ProcessVectorEnv(
-                    source,
-                    count,
-                    seeds,
-                    config=supervision.config,
-                    listeners=supervision.listeners,
+                    source, count, seeds, config=supervision.config, border=supervision.border
                 )
-            return SerialVectorEnv(source, count, seeds)
+            return SerialVectorEnv(source, count, seeds, border=supervision.border)
         case BatchedEnvs():
             if runtime == "processes":
                 raise ConfigError(
@@ -64,7 +66,7 @@ def make_vector_env(
                 )
             # Serial for a batch is the same arrays without threads: nothing else would differ.
             used = 1 if runtime == "serial" else threads or _auto_threads()
-            return BatchedVectorEnv(source, count, seeds, threads=used)
+            return BatchedVectorEnv(source, count, seeds, threads=used, border=supervision.border)
 
 
 def _auto_threads() -> int:

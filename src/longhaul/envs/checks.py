@@ -8,12 +8,16 @@ from typing import Literal
 
 import numpy as np
 
-from longhaul.core.env import Array, EnvSource, SingleEnvs, Slots, empty_actions
+from longhaul.core.env import Array, EnvSource, SingleEnvs, Slots, Step, empty_actions
 from longhaul.core.seeds import Seeds
 from longhaul.core.spaces import Continuous, Discrete, EnvSpec, MultiDiscrete, Tier
 from longhaul.envs.build import make_vector_env
 
-Comparison = Literal["two resets", "two constructions", "an episode played again", "reward terms"]
+Comparison = Literal[
+    "two resets", "two constructions", "an episode played again", "reward terms", "lost episodes"
+]
+OF_ONE_PLAY: tuple[Comparison, ...] = ("reward terms", "lost episodes")
+"""What a single play shows, and what says nothing against the seeds."""
 
 CHECK_STEPS = 25
 
@@ -27,7 +31,7 @@ class Finding:
     what: str  # the array that differs
 
     def __str__(self) -> str:
-        if self.comparison == "reward terms":
+        if self.comparison in OF_ONE_PLAY:
             return f"{self.what} at step {self.step}"
         return f"{self.comparison} with one seed differ in {self.what} at step {self.step}"
 
@@ -49,7 +53,7 @@ class SeedCheck:
         if self.honest:
             return f"{self.source.spec.id}: seeds reproduce (tier {self.source.spec.tier.value})"
         found = "; ".join(str(finding) for finding in self.findings)
-        if all(finding.comparison == "reward terms" for finding in self.findings):
+        if all(finding.comparison in OF_ONE_PLAY for finding in self.findings):
             return f"{self.source.spec.id}: {found}"
         return (
             f"{self.source.spec.id}: {found}. It is run as tier {self.source.spec.tier.value}: "
@@ -76,12 +80,12 @@ def check_seeds(source: EnvSource, *, seed: int = 1, steps: int = CHECK_STEPS) -
     actions = random_actions(source.spec, steps, seed)
     # The replay log is not wanted here, and a snapshot would hide what is looked for.
     plain = replace(source, spec=replace(source.spec, tier=Tier.NONE))
-    first, again, terms = _play_twice(plain, seed, actions)
+    first, again, beside = _play_twice(plain, seed, actions)
     other, _, _ = _play_twice(plain, seed, actions)
     findings = _differences(first, again, other)
     if findings:
         source = replace(source, spec=replace(source.spec, tier=Tier.NONE))
-    return SeedCheck(source, (*findings, *terms))
+    return SeedCheck(source, (*findings, *beside))
 
 
 def random_actions(spec: EnvSpec, steps: int, seed: int) -> Array:
@@ -118,7 +122,7 @@ def allowed_actions(spec: EnvSpec, slots: Slots, wished: Array) -> Array:
 def _play_twice(
     source: EnvSource, seed: int, actions: Array
 ) -> tuple[Trace, Trace, tuple[Finding, ...]]:
-    """Play the same episode twice in one construction."""
+    """Play the same episode twice in one construction; return also what else was found."""
     # An env that may crash is kept out of this process here as well.
     apart = isinstance(source, SingleEnvs) and source.prefers_processes
     vector = make_vector_env(
@@ -126,18 +130,20 @@ def _play_twice(
     )
     traces: list[Trace] = []
     loose: Finding | None = None
+    lost: Finding | None = None
     try:
         for _ in range(2):
             vector.reset()
             trace = [_digests(vector.slots, reset=True)]
             for step, wished in enumerate(actions):
-                vector.step(allowed_actions(source.spec, vector.slots, wished))
+                played = vector.step(allowed_actions(source.spec, vector.slots, wished))
+                lost = lost or _lost_episode(played, step + 1)
                 trace.append(_digests(vector.slots, reset=False))
                 loose = loose or _loose_terms(vector.slots, step + 1)
             traces.append(trace)
     finally:
         vector.close()
-    return traces[0], traces[1], () if loose is None else (loose,)
+    return traces[0], traces[1], tuple(found for found in (loose, lost) if found is not None)
 
 
 def _digests(slots: Slots, *, reset: bool) -> dict[str, str]:
@@ -152,6 +158,12 @@ def _digests(slots: Slots, *, reset: bool) -> dict[str, str]:
         name: hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()
         for name, array in arrays.items()
     }
+
+
+def _lost_episode(played: Step, step: int) -> Finding | None:
+    for event in played.events:
+        return Finding("lost episodes", step, f"an episode was lost ({event.facts.get('error')})")
+    return None
 
 
 def _loose_terms(slots: Slots, step: int) -> Finding | None:

@@ -40,8 +40,6 @@ class ProcessesConfig:
     """Times an episode may fail at the same step before its seed is set aside."""
     most_quarantined: int = 100
     """Seeds that may be set aside before the run stops with exit 3."""
-    most_dropped: int = 100
-    """Transitions with unusable values that may be dropped before the run stops with exit 4."""
     memory_growth_mb: int = 2048
     """Memory a worker may gain before it is replaced at an episode's end; 0 turns the watch off."""
     memory_check_seconds: float = 5.0
@@ -65,5 +63,7 @@ class EnvConfig:
     check_seeds: bool = True
     """Before training, compare two resets and two short episodes with one seed; an environment
     that differs is reported and run as tier D."""
+    most_dropped: int = 100
+    """Transitions with unusable values that may be dropped before the run stops with exit 4."""
     processes: ProcessesConfig = field(default_factory=ProcessesConfig)
     """How worker processes are supervised, for the `processes` runtime."""

@@ -1,14 +1,22 @@
-"""Checks on what environments wrote, over all rows at once."""
+"""Checks on what environments gave: over all rows at once, and at the end of an episode."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import math
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Bools, Slots
+from longhaul.core.env import Array, Bools, Ending, Slots
+from longhaul.core.errors import EnvError
 from longhaul.core.spaces import EnvSpec, MultiDiscrete
+
+LONGEST_REASON = 200
+MOST_METRICS = 100
+LONGEST_FACTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +76,34 @@ def _non_finite(name: str, part: Array, finite: Bools) -> Fault:
     row, *inside = (int(index) for index in position)
     where = f" at {inside}" if inside else ""
     return Fault(row, f"{name} is {value}{where}")
+
+
+def bounded(ending: Ending) -> Ending:
+    """Return the ending with plain numbers; refuse what would swell the logs."""
+    if len(ending.reason) > LONGEST_REASON:
+        raise EnvError(
+            f"the reason of the episode's end has {len(ending.reason)} characters, "
+            f"more than {LONGEST_REASON}"
+        )
+    if len(ending.metrics) > MOST_METRICS:
+        raise EnvError(
+            f"the episode ended with {len(ending.metrics)} metrics, more than {MOST_METRICS}"
+        )
+    metrics = {str(name): float(value) for name, value in ending.metrics.items()}
+    for name, value in metrics.items():
+        if not math.isfinite(value):
+            raise EnvError(f"the episode's metric {name!r} is {value}")
+    if ending.facts:
+        _refuse_long_facts(ending.facts)
+    return replace(ending, metrics=metrics)
+
+
+def _refuse_long_facts(facts: dict[str, Any]) -> None:
+    try:
+        length = len(json.dumps(facts, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise EnvError(f"the episode's facts cannot be written as JSON: {error}") from error
+    if length > LONGEST_FACTS:
+        raise EnvError(
+            f"the episode's facts have {length} characters of JSON, more than {LONGEST_FACTS}"
+        )

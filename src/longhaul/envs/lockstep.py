@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Ending, Finals, Slots, Step, empty_actions
+from longhaul.core.env import Array, Ending, Episode, Finals, Slots, Step, empty_actions
 from longhaul.core.errors import CheckpointError, ConfigError, EnvError, NumericalError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Settings
@@ -16,6 +18,7 @@ from longhaul.core.spaces import Continuous, EnvSpec, Tier
 from longhaul.core.state import State
 from longhaul.envs.guard import SlotGuard
 from longhaul.envs.ledger import EpisodeLedger, restored_settings, saved_settings
+from longhaul.envs.losses import LAST_ACTIONS, Border, GivenUp, LostEpisodes
 from longhaul.envs.replay_log import ActionLog, observation_digest, replay_mismatch
 from longhaul.envs.starts import StartDealer
 
@@ -23,7 +26,9 @@ from longhaul.envs.starts import StartDealer
 class Lockstep(ABC):
     """A VectorEnv over simulators that a subclass knows how to begin and to advance."""
 
-    def __init__(self, spec: EnvSpec, count: int, seeds: EpisodeSeeds) -> None:
+    def __init__(
+        self, spec: EnvSpec, count: int, seeds: EpisodeSeeds, border: Border | None = None
+    ) -> None:
         if count < 1:
             raise ConfigError(f"env.count = {count}: at least one environment is needed")
         self._spec = spec
@@ -33,7 +38,15 @@ class Lockstep(ABC):
         self._dealer = StartDealer()
         self._guard = SlotGuard(spec, self._slots)
         self._log = ActionLog(spec.action, self._actions.shape, self._oldest_tick)
-        self._is_logged = spec.tier is Tier.REPLAY
+        border = border or Border()
+        self._listeners = border.listeners
+        self._losses = LostEpisodes(
+            spec,
+            self._ledger,
+            self._slots,
+            self._last_actions,
+            most_dropped=border.most_dropped,
+        )
         self._is_continuous = isinstance(spec.action, Continuous)
         self._settings: Settings | None = None
         self._running = False
@@ -48,7 +61,15 @@ class Lockstep(ABC):
 
     def _oldest_tick(self) -> int:
         """Return the tick of the first action that may still be needed."""
-        return min(self._ledger.begun)
+        if self._spec.tier is Tier.REPLAY:
+            return min(self._ledger.begun)
+        return max(self._ledger.tick - LAST_ACTIONS, 0)
+
+    def _last_actions(self, env: int) -> list[Any]:
+        """Return the newest actions of an env's episode as plain values."""
+        ledger = self._ledger
+        actions: list[Any] = self._log.since(ledger.begun[env], ledger.rows(env)).tolist()
+        return actions[-LAST_ACTIONS:]
 
     @abstractmethod
     def _begin(self, envs: Sequence[int], settings: Settings | None) -> None:
@@ -112,6 +133,7 @@ class Lockstep(ABC):
         """Begin the next episode in every environment."""
         self._running = True
         self._begin_next(range(self._count))
+        self._begin_forsaken()
 
     def step(self, actions: Array) -> Step:
         """Act in every row; ended environments come back already reset."""
@@ -119,10 +141,12 @@ class Lockstep(ABC):
         slots = self._slots
         if self._any_started:
             slots.started[:] = False
+            slots.lost[:] = False
             self._any_started = False
         endings = self._advance()
         self._ledger.advance(slots.reward)
-        self._check()
+        endings = self._drop_unusable(endings, in_step=True)
+        step = self._uneventful
         # Rows may say that they ended without their env doing so: counting is the cheapest look.
         if (
             endings
@@ -130,8 +154,16 @@ class Lockstep(ABC):
             or np.count_nonzero(slots.terminated)
             or np.count_nonzero(slots.truncated)
         ):
-            return self._finish(endings)
-        return self._uneventful
+            step = self._finish(endings)
+        self._begin_forsaken()
+        return self._with_events(step)
+
+    def _with_events(self, step: Step) -> Step:
+        """Return the step with what happened to episodes since the last one."""
+        if self._losses.are_told:
+            return step
+        self._any_started = True  # so that the marks of lost rows are taken off
+        return replace(step, events=self._losses.take_events())
 
     def state_dict(self) -> State:
         """Return everything needed to continue exactly, as far as the env's tier allows."""
@@ -145,6 +177,7 @@ class Lockstep(ABC):
             "dealer": self._dealer.state_dict(),
             "settings": None if self._settings is None else saved_settings(self._settings.values()),
             "flags": {name: flag.copy() for name, flag in self._flags().items()},
+            "losses": self._losses.state_dict(),
         }
         if self._running and self._spec.tier is Tier.SNAPSHOT:
             state["snapshots"] = self._snapshots()
@@ -157,6 +190,8 @@ class Lockstep(ABC):
         self._refuse_foreign(state)
         self._ledger.load_state_dict(state["ledger"])
         self._dealer.load_state_dict(state["dealer"])
+        self._losses.load_state_dict(state.get("losses", self._losses.state_dict()))
+        self._log.restart(self._ledger.tick)
         values = state["settings"]
         self._settings = None if values is None else restored_settings(values)
         self._running = state["running"]
@@ -189,29 +224,62 @@ class Lockstep(ABC):
             row = int(np.argwhere(~np.isfinite(self._actions))[0][0])
             where = self._ledger.where(row // self._spec.rows)
             raise NumericalError(f"{where}: the policy's action is {self._actions[row].tolist()}")
-        if self._is_logged:
-            self._log.append(self._actions)
+        self._log.append(self._actions)
 
-    def _check(self) -> None:
-        fault = self._guard.fault()
-        if fault is not None:
-            where = self._ledger.where(fault.row // self._spec.rows)
-            raise EnvError(f"{where}: {fault.problem}; every number an env gives must be usable")
+    def _drop_unusable(
+        self, endings: Sequence[tuple[int, Ending]], *, in_step: bool
+    ) -> Sequence[tuple[int, Ending]]:
+        """Give up the episodes of envs that wrote numbers no learner can use.
+
+        Return the endings of the others.
+        """
+        stage = "step" if in_step else "reset"
+        while (fault := self._guard.fault()) is not None:
+            env = fault.row // self._spec.rows
+            assert env not in self._losses.forsaken
+            self._refuse(GivenUp(env, "unusable", stage, fault.problem, in_step=in_step))
+        forsaken = self._losses.forsaken
+        if not forsaken:
+            return endings
+        return [one for one in endings if one[0] not in forsaken]
+
+    def _refuse(self, given_up: GivenUp) -> None:
+        """Drop what an env in this process gave: tell of it and give its episode up."""
+        self._listeners.on_fault(self._losses.fault(given_up))
+        self._forsake(given_up)
+
+    def _forsake(self, given_up: GivenUp) -> None:
+        """Give an episode up; `_begin_forsaken` begins the next one."""
+        self._losses.forsake(given_up, step=self._ledger.length(given_up.env))
+
+    def _begin_forsaken(self) -> None:
+        """Begin the next episode wherever one was given up, until all envs run."""
+        forsaken = self._losses.forsaken
+        while forsaken:
+            envs = sorted(forsaken)
+            forsaken.clear()
+            self._begin_next(envs)
 
     def _finish(self, endings: Sequence[tuple[int, Ending]]) -> Step:
-        """Copy the last observations of ended rows, record episodes, and begin the next ones."""
-        slots = self._slots
-        ended = slots.terminated | slots.truncated
+        """Record what ended, and begin the next episodes."""
+        finals, episodes = self._conclude(endings, self._slots.terminated | self._slots.truncated)
+        if finals is None and not endings:
+            return self._uneventful
+        if endings:
+            self._begin_next([env for env, _ in endings])
+        return Step(self._slots, finals, episodes)
+
+    def _conclude(
+        self, endings: Sequence[tuple[int, Ending]], ended: NDArray[np.bool_]
+    ) -> tuple[Finals | None, tuple[Episode, ...]]:
+        """Return the last observations of ended rows, copied, and the records of episodes."""
         rows = np.flatnonzero(ended)
         if rows.size == 0 and not endings:
-            return self._uneventful
-        finals = Finals(rows, {name: part[rows] for name, part in slots.obs.items()})
-        over = [env for env, _ in endings]
-        self._refuse_loose_rows(ended, over)
+            return None, ()
+        finals = Finals(rows, {name: part[rows] for name, part in self._slots.obs.items()})
+        self._refuse_loose_rows(ended, [env for env, _ in endings])
         episodes = tuple(self._ledger.finish(env, ending) for env, ending in endings)
-        if over:
-            self._begin_next(over)
-        return Step(slots, finals if rows.size else None, episodes)
+        return finals if rows.size else None, episodes
 
     def _refuse_loose_rows(self, ended: NDArray[np.bool_], over: list[int]) -> None:
         """Refuse rows whose episode stops without an end, or goes on after it.
@@ -238,8 +306,8 @@ class Lockstep(ABC):
         for env in envs:
             self._ledger.begin(env, self._dealer.deal(), self._settings)
         self._begin(envs, self._settings)
-        self._mark_started(envs)
-        self._check()
+        self._mark_started([env for env in envs if env not in self._losses.forsaken])
+        self._drop_unusable((), in_step=False)
 
     def _mark_started(self, envs: Sequence[int]) -> None:
         for env in envs:
@@ -294,6 +362,8 @@ class Lockstep(ABC):
         ledger = self._ledger
         rows = ledger.rows(env)
         self._begin([env], ledger.settings[env])
+        if env in self._losses.forsaken:
+            raise replay_mismatch(ledger.where(env), "failed at its reset")
         reward = self._slots.reward[rows]
         returns = np.zeros(self._spec.rows, np.float64)
         for step, action in enumerate(actions):
@@ -318,4 +388,5 @@ class Lockstep(ABC):
         for env in envs:
             self._begin([env], self._ledger.settings[env])
         self._mark_started(envs)
-        self._check()
+        self._drop_unusable((), in_step=False)
+        self._begin_forsaken()

@@ -2,58 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Ending, SingleEnvs
+from longhaul.core.env import Array, Ending, Env, SingleEnvs
 from longhaul.core.errors import EnvError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
+from longhaul.envs.guard import bounded
 from longhaul.envs.lockstep import Lockstep
+from longhaul.envs.losses import Border, GivenUp
 
 
 class SerialVectorEnv(Lockstep):
     """A VectorEnv over envs made one by one; for debugging and for small environments."""
 
-    def __init__(self, source: SingleEnvs, count: int, seeds: EpisodeSeeds) -> None:
-        super().__init__(source.spec, count, seeds)
-        self._envs = [source.make() for _ in range(count)]
+    def __init__(
+        self,
+        source: SingleEnvs,
+        count: int,
+        seeds: EpisodeSeeds,
+        *,
+        border: Border | None = None,
+    ) -> None:
+        super().__init__(source.spec, count, seeds, border)
+        self._make = source.make
+        self._envs = [self._bound(env) for env in range(count)]
         self._configured: list[Settings | None] = [None] * count
-        rows = source.spec.rows
-        for env, simulator in enumerate(self._envs):
-            simulator.bind(self._slots.view(env * rows, (env + 1) * rows))
+        self._distrusted: set[int] = set()  # made anew before their next reset
         # Bound methods and views of the action buffer, looked up once instead of every step.
-        self._steps = [
-            (env, simulator.step, self._actions[env * rows : (env + 1) * rows])
-            for env, simulator in enumerate(self._envs)
-        ]
+        self._steps = [self._stepper(env) for env in range(count)]
+
+    def _bound(self, env: int) -> Env:
+        simulator = self._make()
+        rows = self._ledger.rows(env)
+        simulator.bind(self._slots.view(rows.start, rows.stop))
+        return simulator
+
+    def _stepper(self, env: int) -> tuple[int, Callable[[Array], Ending | None], Array]:
+        return env, self._envs[env].step, self._actions[self._ledger.rows(env)]
 
     def _begin(self, envs: Sequence[int], settings: Settings | None) -> None:
         ledger = self._ledger
         for env in envs:
-            simulator = self._envs[env]
             try:
+                if env in self._distrusted:
+                    self._make_anew(env)
+                simulator = self._envs[env]
                 if settings is not None and settings != self._configured[env]:
                     simulator.configure(settings)
                     self._configured[env] = settings
                 simulator.reset(ledger.seeds[env], ledger.starts[env])
+            except EnvError as error:
+                self._distrust(env, error, in_step=False)
             except Exception as error:
                 raise self._failure(env, error) from error
 
     def _advance(self) -> Sequence[tuple[int, Ending]]:
-        endings = []
-        env = 0
+        endings: list[tuple[int, Ending]] = []
+        first = 0
+        while first < self._count:
+            first = self._advance_from(first, endings)
+        return endings
+
+    def _advance_from(self, first: int, endings: list[tuple[int, Ending]]) -> int:
+        """Step simulators from `first` on; return the first one that has not been stepped."""
+        env = first
         try:
-            for env, step, actions in self._steps:
+            for env, step, actions in self._steps[first:]:
                 ending = step(actions)
                 if ending is not None:
-                    endings.append((env, ending))
+                    endings.append((env, bounded(ending)))
+        except EnvError as error:
+            self._distrust(env, error, in_step=True)
         except Exception as error:
             raise self._failure(env, error) from error
-        return endings
+        return env + 1
+
+    def _distrust(self, env: int, error: EnvError, *, in_step: bool) -> None:
+        """Refuse what a simulator gave, which may have left it in the middle of something."""
+        self._distrusted.add(env)
+        stage = "step" if in_step else "reset"
+        self._refuse(GivenUp(env, "unusable", stage, str(error), in_step=in_step))
+
+    def _make_anew(self, env: int) -> None:
+        self._distrusted.discard(env)
+        self._envs[env].close()
+        self._envs[env] = self._bound(env)
+        self._configured[env] = None
+        self._steps[env] = self._stepper(env)
 
     def _advance_one(self, env: int, actions: Array) -> bool:
         try:

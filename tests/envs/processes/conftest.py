@@ -10,7 +10,8 @@ import pytest
 from longhaul.core.env import SingleEnvs
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.processes.faults import Fault, Listeners, Repro
+from longhaul.envs.faults import Fault, Listeners, Repro
+from longhaul.envs.losses import Border
 from longhaul.envs.processes.vector import ProcessVectorEnv
 from tests.contracts.vector_env_contract import SEEDS
 
@@ -53,8 +54,10 @@ def launch(reports: Reports) -> Iterator[Launch]:
         count: int = 4,
         config: ProcessesConfig = QUICK,
         seeds: EpisodeSeeds = SEEDS,
+        most_dropped: int = 100,
     ) -> ProcessVectorEnv:
-        vector = ProcessVectorEnv(source, count, seeds, config=config, listeners=reports.listeners)
+        border = Border(most_dropped, reports.listeners)
+        vector = ProcessVectorEnv(source, count, seeds, config=config, border=border)
         made.append(vector)
         return vector
 

@@ -190,7 +190,7 @@ def test_what_a_gymnasium_env_must_not_return_is_dropped_and_told(
 def test_too_many_dropped_transitions_end_the_run(tmp_path: Path, launch: Launch) -> None:
     tell(tmp_path, Plan("nan", steps=(1,)))
     vector = launch(
-        WalkFactory(str(tmp_path)).source(), 2, replace(QUICK, most_dropped=5, workers=1)
+        WalkFactory(str(tmp_path)).source(), 2, replace(QUICK, workers=1), most_dropped=5
     )
     vector.reset()
     with pytest.raises(NumericalError, match="6 transitions were dropped"):

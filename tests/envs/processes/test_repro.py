@@ -23,9 +23,9 @@ from longhaul.core.spaces import (
     Tier,
 )
 from longhaul.envs.config import ProcessesConfig
+from longhaul.envs.faults import Repro
 from longhaul.envs.gymnasium_env import GymnasiumFactory
-from longhaul.envs.processes.casualties import timeless
-from longhaul.envs.processes.faults import Repro
+from longhaul.envs.losses import timeless
 from longhaul.envs.processes.memory_watch import MemoryWatch
 from longhaul.envs.processes.repro import (
     read_repro,

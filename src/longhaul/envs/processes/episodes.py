@@ -10,10 +10,9 @@ from longhaul.core.env import Array, Slots
 from longhaul.core.spaces import EnvSpec, Tier
 from longhaul.core.state import State
 from longhaul.envs.ledger import EpisodeLedger
+from longhaul.envs.losses import LAST_ACTIONS
 from longhaul.envs.processes.messages import Beginning, Playback, Played
 from longhaul.envs.replay_log import ActionLog, observation_digest
-
-LAST_ACTIONS = 32
 
 
 class RunningEpisodes:

@@ -19,13 +19,13 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import ActionSpec, Continuous, Discrete, EnvSpec, MultiDiscrete, Part
 from longhaul.envs.config import ProcessesConfig
+from longhaul.envs.faults import Repro
 from longhaul.envs.ledger import EpisodeLedger, restored_settings, saved_settings
+from longhaul.envs.losses import GivenUp
 from longhaul.envs.processes.episodes import RunningEpisodes
-from longhaul.envs.processes.faults import Repro
 from longhaul.envs.processes.fleet import Fleet
 from longhaul.envs.processes.mailbox import Mailbox
 from longhaul.envs.processes.messages import Beginning, Kind, Loss, Order, Playback, Stage
-from longhaul.envs.processes.supervisor import GivenUp
 from longhaul.envs.starts import listed, tupled
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from longhaul.core.errors import EnvError
 from longhaul.envs.config import ProcessesConfig
+from longhaul.envs.faults import Fault, FaultKind, Listeners
+from longhaul.envs.losses import GivenUp
 from longhaul.envs.processes.budget import RestartBudget, StrikeBook
 from longhaul.envs.processes.episodes import RunningEpisodes
-from longhaul.envs.processes.faults import Fault, FaultKind, Listeners
 from longhaul.envs.processes.fleet import Fleet, Stuck
 from longhaul.envs.processes.messages import Answer, Kind, Loss, Order, Raised, Stage
 
@@ -25,19 +26,6 @@ class Job:
     stage: Stage  # what it is for the envs
     order: Callable[[Sequence[int], Collection[int]], Order]  # for these envs, these of them anew
     accept: Callable[[Sequence[int], Answer], None]  # takes over what was done with these envs
-
-
-@dataclass(frozen=True, slots=True)
-class GivenUp:
-    """An episode that will not be continued, and why."""
-
-    env: int
-    kind: FaultKind
-    stage: str
-    error: str
-    traceback: str = ""
-    quarantined: bool = False  # its seed failed too often
-    in_step: bool = True  # the outcome of the step under way is lost with it
 
 
 @dataclass(slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +17,9 @@ from longhaul.core.spaces import Tier
 from longhaul.core.state import State
 from longhaul.envs.config import ProcessesConfig
 from longhaul.envs.lockstep import Lockstep
+from longhaul.envs.losses import Border, GivenUp
 from longhaul.envs.processes.casualties import Casualties
 from longhaul.envs.processes.episodes import RunningEpisodes
-from longhaul.envs.processes.faults import SILENCE, Listeners
 from longhaul.envs.processes.fleet import Fleet
 from longhaul.envs.processes.mailbox import Layout, Mailbox
 from longhaul.envs.processes.memory_watch import MemoryWatch
@@ -42,20 +41,19 @@ class ProcessVectorEnv(Lockstep):
         seeds: EpisodeSeeds,
         *,
         config: ProcessesConfig | None = None,
-        listeners: Listeners = SILENCE,
+        border: Border | None = None,
     ) -> None:
         self._config = config = config or ProcessesConfig()
         shares = share_out(count, config.workers)
         check_room(len(shares))
         self._mailbox = Mailbox.create(source.spec, count=max(count, 1), workers=len(shares))
-        super().__init__(source.spec, count, seeds)
-        self._is_logged = True
+        super().__init__(source.spec, count, seeds, border)
         self._shares = shares
         self._episodes = RunningEpisodes(source.spec, self._ledger, self._log, self._slots)
         self._fleet = Fleet(source, self._mailbox, shares, config, count=count)
-        self._supervisor = Supervisor(self._fleet, self._episodes, shares, config, listeners)
+        self._supervisor = Supervisor(self._fleet, self._episodes, shares, config, self._listeners)
         self._memory = MemoryWatch(config, time.monotonic)
-        self._casualties = Casualties(source, self._episodes, config, listeners)
+        self._casualties = Casualties(source, self._episodes, self._losses, config, self._listeners)
         self._endings: list[tuple[int, Ending]] = []
         self._step_job = Job(Stage.STEP, _step_order, self._accept_step)
         self._begin_job = Job(Stage.RESET, self._begin_order, self._accept_begin)
@@ -100,7 +98,7 @@ class ProcessVectorEnv(Lockstep):
         self._episodes.stepped.clear()
         for env in self._casualties.retired:
             self._ledger.reopen(env)
-        endings = self._casualties.drop_unusable(self._guard, endings, in_step=True)
+        endings = self._drop_unusable(endings, in_step=True)
         self._supervisor.budget.stepped()
         if endings or self._spec.rows > 1:
             self._episodes.idle.update(env for env, _ in endings)
@@ -111,10 +109,7 @@ class ProcessVectorEnv(Lockstep):
         self._watch_memory(endings)
         if self._spec.tier is Tier.SNAPSHOT and self._ledger.tick % REBASE_TICKS == 0:
             self._rebase(self._snapshots())
-        if self._casualties.are_told:
-            return step
-        self._any_started = True  # so that the marks of lost rows are taken off
-        return replace(step, events=self._casualties.take_events())
+        return self._with_events(step)
 
     def _advance(self) -> Sequence[tuple[int, Ending]]:
         workers = self._supervisor.workers
@@ -174,15 +169,10 @@ class ProcessVectorEnv(Lockstep):
             self._open(env)
         self._begin(envs, self._settings)
         self._mark_started([env for env in envs if not self._casualties.is_gone(env)])
-        self._casualties.drop_unusable(self._guard, (), in_step=False)
+        self._drop_unusable((), in_step=False)
 
-    def _begin_forsaken(self) -> None:
-        """Begin the next episode wherever one was given up, until all envs run."""
-        forsaken = self._casualties.forsaken
-        while forsaken:
-            envs = sorted(forsaken)
-            forsaken.clear()
-            self._begin_next(envs)
+    def _forsake(self, given_up: GivenUp) -> None:
+        self._casualties.forsake(given_up)
 
     def _open(self, env: int) -> None:
         """Open an env's next episode, passing over seeds that were set aside."""
@@ -223,11 +213,8 @@ class ProcessVectorEnv(Lockstep):
         """Continue from a saved state; what the tier cannot restore begins its next episode."""
         saved = state.get("processes", self._casualties.state_dict())
         self._casualties.load_state_dict(saved)
-        self._log.restart(0)
         self._episodes.idle = set(range(self._count))
         super().load_state_dict(state)
-        if not self._episodes.can_replay:
-            self._log.restart(self._ledger.tick)
         for env in saved["retired"]:
             # It has a worker again, and begins where it would have begun.
             self._slots.active[self._ledger.rows(env)] = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 import pickle
 import socket
 import time
@@ -17,6 +16,7 @@ from longhaul.core.env import Array, Ending, Env, empty_actions
 from longhaul.core.errors import EnvError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import EnvSpec
+from longhaul.envs.guard import bounded
 from longhaul.envs.processes.channel import (
     HEADER,
     ChannelClosedError,
@@ -48,8 +48,6 @@ from longhaul.envs.processes.messages import (
 from longhaul.envs.replay_log import observation_digest
 
 LONGEST_TRACEBACK = 8000
-LONGEST_REASON = 200
-MOST_METRICS = 100
 # What an env's code may do wrong without ending its worker, which is not its to end.
 FAILURES = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
 
@@ -163,7 +161,7 @@ class Desk:
             try:
                 ending = step(actions)
                 if ending is not None:
-                    endings.append((env, _bounded(ending)))
+                    endings.append((env, bounded(ending)))
             except FAILURES as error:
                 raised.append(described(env, error))
             now = clock()
@@ -331,21 +329,3 @@ def described(env: int, error: BaseException) -> Raised:
     return Raised(
         env, f"{name}{words}"[:LONGEST_TRACEBACK], "".join(lines)[-LONGEST_TRACEBACK:], unusable
     )
-
-
-def _bounded(ending: Ending) -> Ending:
-    """Return the ending as plain values; refuse what would swell the logs."""
-    if len(ending.reason) > LONGEST_REASON:
-        raise EnvError(
-            f"the reason of the episode's end has {len(ending.reason)} characters, "
-            f"more than {LONGEST_REASON}"
-        )
-    if len(ending.metrics) > MOST_METRICS:
-        raise EnvError(
-            f"the episode ended with {len(ending.metrics)} metrics, more than {MOST_METRICS}"
-        )
-    metrics = {str(name): float(value) for name, value in ending.metrics.items()}
-    for name, value in metrics.items():
-        if not math.isfinite(value):
-            raise EnvError(f"the episode's metric {name!r} is {value}")
-    return Ending(ending.reason, metrics, ending.facts)

@@ -17,8 +17,8 @@ class Fault:
     """One thing that happened to a worker or an environment; for sessions.jsonl."""
 
     kind: FaultKind
-    worker: int
-    pid: int
+    worker: int | None  # None for an env in the trainer's process
+    pid: int | None
     stage: str
     error: str
     env_id: str
