@@ -62,7 +62,10 @@ def build_task(config: RunConfig) -> Task:
     kind = find_kind(config.task)
     options = convert(config.options, kind.options, where="options")
     argument = Reference.parse(config.task).argument
-    return with_tier(kind.build(TaskRequest(argument, options, config.env, config.policy)), config)
+    return with_tier(
+        kind.build(TaskRequest(argument, options, config.env, config.policy, config.num_envs)),
+        config,
+    )
 
 
 def with_tier(task: Task, config: RunConfig) -> Task:

@@ -22,6 +22,8 @@ class TaskRequest:
     """An instance of the kind's options class, read from the `[options]` table."""
     env: EnvConfig
     policy: PolicyConfig
+    num_envs: int = 1
+    """Environments the run collects with."""
 
 
 @dataclass(frozen=True, slots=True)

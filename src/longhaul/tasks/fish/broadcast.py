@@ -14,6 +14,7 @@ from longhaul.core.spaces import EnvSpec
 from longhaul.core.state import State
 from longhaul.tasks.fish.options import Options
 from longhaul.tasks.fish.school import SchoolFactory
+from longhaul.tasks.fish.starts import FishStart
 from longhaul.tasks.fish.world import entry, kernel_stamp
 
 TERM = "school_mean"
@@ -61,6 +62,7 @@ class BroadcastFactory:
     """Makes batches of schools seen as one learner each; picklable."""
 
     options: Options
+    library: tuple[tuple[str, FishStart], ...] = ()
 
     def __call__(self, count: int) -> BroadcastSchools:
         """Return `count` schools."""
@@ -73,9 +75,11 @@ class BroadcastFactory:
         return replace(inner, id="fish:broadcast", rows=1, terms=(TERM,))
 
 
-def broadcast_envs(options: Options) -> BatchedEnvs:
+def broadcast_envs(
+    options: Options, *, library: tuple[tuple[str, FishStart], ...] = ()
+) -> BatchedEnvs:
     """Return the source of schools that act as one."""
-    factory = BroadcastFactory(options)
+    factory = BroadcastFactory(options, library)
     return BatchedEnvs(factory.spec, factory)
 
 
@@ -89,7 +93,7 @@ class BroadcastSchools:
     def __init__(self, factory: BroadcastFactory, count: int) -> None:
         options = factory.options
         self._spec = factory.spec
-        self._schools = SchoolFactory(options)(count)
+        self._schools = SchoolFactory(options, library=factory.library)(count)
         self._fish = options.fish
         self._sampling = RANDOM if options.sampling == "random" else ROUND_ROBIN
         self._inner = Slots.allocate(self._schools.spec, count * self._fish)

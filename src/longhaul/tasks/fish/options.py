@@ -8,6 +8,8 @@ from typing import Literal
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting
 from longhaul.tasks.fish.bias import Sectors
+from longhaul.tasks.fish.tail.joint import JointBias
+from longhaul.tasks.fish.tail.options import TailOptions
 
 HEADINGS = (
     "0-60:1.1,60-90:0.8,90-120:0.08,120-150:0.05,150-210:0.9,210-270:1.3,270-330:1.2,330-360:0.95"
@@ -56,6 +58,10 @@ class StartOptions:
     the speed."""
     drops_last_sector: bool = False
     """Never draw a heading from a sector that ends at 360, as the original did by mistake."""
+    joint_bias: str = ""
+    """Weights of starts by the predator's heading and speed after the pre-roll,
+    `low-high/low-high:weight` in degrees and speeds, by commas; 1 elsewhere. Unwanted starts are
+    drawn again."""
 
     def __post_init__(self) -> None:
         _demand_between("start.escape_boost_speed", self.escape_boost_speed, 0.0, 1.0)
@@ -70,6 +76,7 @@ class StartOptions:
                 raise ConfigError(f"options.start.{name} = {value} must be 0 or more")
         self.headings()
         self.speeds()
+        self.joint()
 
     def headings(self) -> Sectors:
         """Return the weighted headings, in degrees."""
@@ -83,6 +90,10 @@ class StartOptions:
     def speeds(self) -> Sectors:
         """Return the weighted speeds."""
         return Sectors.parse(self.pre_roll_speed_bias, where="options.start.pre_roll_speed_bias")
+
+    def joint(self) -> JointBias:
+        """Return the weights of starts as they are after the pre-roll."""
+        return JointBias.parse(self.joint_bias, where="options.start.joint_bias")
 
 
 PLAIN_START = StartOptions(
@@ -191,6 +202,8 @@ class Options:
     """What fish know of each other."""
     reward: RewardOptions = field(default_factory=RewardOptions)
     """What fish are paid."""
+    tail: TailOptions = field(default_factory=TailOptions)
+    """Bad starts that are dealt again in training."""
     obstacles: tuple[tuple[float, float, float], ...] = ()
     """Discs that fish and predators bounce off: `[[x, y, radius], ...]`."""
 

@@ -12,17 +12,38 @@ from longhaul.core.errors import CheckpointError, EnvError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
 from longhaul.core.state import State
-from longhaul.tasks.fish.draw import Scene, draw_scene
+from longhaul.tasks.fish.draw import Scene, Sketchbook
 from longhaul.tasks.fish.observe import input_count
 from longhaul.tasks.fish.options import DENSITY_PENALTY, ESCAPE_BOOST, SCHOOL_SIZE, Options
 from longhaul.tasks.fish.reset import draw, hunt_draws, make_plan, place_school
 from longhaul.tasks.fish.reward import ORIGINAL_TERMS, PLAIN_TERMS
-from longhaul.tasks.fish.starts import PositionStart, SeedStart, ThrownStart, read_start
+from longhaul.tasks.fish.starts import (
+    FishStart,
+    PositionStart,
+    SeedStart,
+    ThrownStart,
+    read_start,
+    start_name,
+)
 from longhaul.tasks.fish.step import show_schools, step_schools
-from longhaul.tasks.fish.world import ABSENT, ACTIONS, SURVIVED, Rows, Rules, World, single
+from longhaul.tasks.fish.tail.joint import ATTEMPTS, redrawn_seed
+from longhaul.tasks.fish.world import (
+    ABSENT,
+    ACTION_NAMES,
+    ACTIONS,
+    SURVIVED,
+    Rows,
+    Rules,
+    World,
+    single,
+)
 
 DEATH_STEPS = "death_steps"
 """The fact of an episode that holds the step each fish died in, -1 for survivors."""
+START_NAME = "start"
+"""The fact of an episode that names the bad start it began from."""
+FORCED = "forced"
+"""The reason of an episode that was cut so that the next start could be dealt."""
 
 _SAVED = (
     "fish",
@@ -46,6 +67,8 @@ class SchoolFactory:
     """Whether settings change the world; a fixed suite of episodes must stay as it is."""
     keeps_facts: bool = False
     """Whether episodes tell every fish's death step, which the logs of training need not hold."""
+    library: tuple[tuple[str, FishStart], ...] = ()
+    """The bad starts that `("tail", name)` stands for."""
 
     def __call__(self, count: int) -> Schools:
         """Return `count` schools."""
@@ -64,18 +87,23 @@ class SchoolFactory:
         return EnvSpec(
             id="fish",
             observation={"obs": Part((inputs,))},
-            action=Discrete(ACTIONS),
+            action=Discrete(ACTIONS, ACTION_NAMES),
             rows=options.fish,
+            row_name="fish",
             tier=Tier.SNAPSHOT,
             terms=PLAIN_TERMS if options.reward.kind == "plain" else ORIGINAL_TERMS,
         )
 
 
 def fish_envs(
-    options: Options, *, follows_settings: bool = True, keeps_facts: bool = False
+    options: Options,
+    *,
+    follows_settings: bool = True,
+    keeps_facts: bool = False,
+    library: tuple[tuple[str, FishStart], ...] = (),
 ) -> BatchedEnvs:
     """Return the source of schools whose fish act each for itself."""
-    factory = SchoolFactory(options, follows_settings, keeps_facts)
+    factory = SchoolFactory(options, follows_settings, keeps_facts, library)
     return BatchedEnvs(factory.spec, factory)
 
 
@@ -89,12 +117,16 @@ class Schools:
         self._count = count
         self._follows_settings = factory.follows_settings
         self._keeps_facts = factory.keeps_facts
+        self._library = dict(factory.library)
+        self._names = [""] * count  # of the bad start each episode began from
+        self._joint = options.start.joint()
         self._world = _empty_world(options, count)
         self._rules = _rules(options)
         self._plan = make_plan(options.start)
         self._boost = options.start.escape_boost_speed
         self._density_penalty = options.reward.density_penalty
         self._size = options.fish
+        self._sketchbooks: dict[int, Sketchbook] = {}
         self._rows: Rows
         self.bind(Slots.allocate(self._spec, count * options.fish))
 
@@ -170,10 +202,16 @@ class Schools:
         if died.size:
             metrics["first_death_step"] = float(died.min())
         facts = {DEATH_STEPS: deaths.tolist()} if self._keeps_facts else {}
-        if alive == 0:
-            return Ending("all_dead", metrics, facts)
-        is_short = self._world.limit[env] < self.options.time_limit
-        return Ending("cut" if is_short else "time_limit", metrics, facts)
+        if self._names[env]:
+            facts[START_NAME] = self._names[env]
+        return Ending("all_dead" if alive == 0 else self._cut(env), metrics, facts)
+
+    def _cut(self, env: int) -> str:
+        """Return why an episode with survivors is over."""
+        limit = int(self._world.limit[env])
+        if limit == self.options.time_limit:
+            return "time_limit"
+        return FORCED if limit == self.options.tail.force_reset_steps else "cut"
 
     def configure(self, settings: Settings) -> None:
         """Take settings into account from each school's next reset on."""
@@ -195,11 +233,13 @@ class Schools:
             predators=world.predators[env].copy(),
             obstacles=self._rules.obstacles,
             elapsed=int(world.elapsed[env]) / int(world.limit[env]),
+            step=int(world.elapsed[env]),
+            dead_for=world.elapsed[env] - world.deaths[env, :size],
         )
 
     def frame(self, env: int) -> NDArray[np.uint8] | None:
         """Return the present picture of one school, 800 x 800."""
-        return draw_scene(self.scene(env))
+        return self._sketchbooks.setdefault(env, Sketchbook()).draw(self.scene(env))
 
     def snapshot(self) -> State:
         """Return the state of all schools; nothing is drawn after a start, so it is complete."""
@@ -225,7 +265,9 @@ class Schools:
         world = self._world
         size, boost = self._size, self._boost
         world.limit[env] = self._limit(seed)
-        start = None if value is None else read_start(value)
+        start = None if value is None else self._resolved(env, value)
+        if value is None:
+            self._names[env] = ""
         if isinstance(start, SeedStart):
             seed = start.seed
             boost = boost if start.boost is None else start.boost
@@ -248,6 +290,29 @@ class Schools:
             if isinstance(start, ThrownStart):
                 throws[0] = (*start.velocity, 2 if start.after_pre_roll else 1)
             self._draw(env, seed, boost, throws)
+            if start is None and self._joint.cells:
+                self._redraw(env, seed, boost, throws)
+
+    def _resolved(self, env: int, value: Start) -> FishStart:
+        """Return the start a value stands for, and keep its name if it has one."""
+        name = start_name(value)
+        self._names[env] = name
+        if not name:
+            return read_start(value)
+        if name not in self._library:
+            raise EnvError(
+                f"start {name} is not in the tail files of this run; they have changed since it "
+                "began, or are others"
+            )
+        return self._library[name]
+
+    def _redraw(self, env: int, seed: int, boost: float, throws: NDArray[np.float64]) -> None:
+        """Draw other starts until one is wanted; what the seed drew first counts as well."""
+        for attempt in range(ATTEMPTS - 1):
+            _, _, across, along = self._world.predators[env, 0].tolist()
+            if self._joint.accepts((across, along), seed, attempt):
+                return
+            self._draw(env, redrawn_seed(seed, attempt + 1), boost, throws)
 
     def _put(self, env: int, start: PositionStart) -> None:
         predators = self._world.predators[env]
@@ -273,10 +338,11 @@ class Schools:
     def _limit(self, seed: int) -> int:
         """Return how long the episode of this seed may last; draws nothing from its stream."""
         options = self.options
+        limit = min(options.time_limit, options.tail.force_reset_steps or options.time_limit)
         if options.short_share == 0.0:
-            return options.time_limit
+            return limit
         is_short = _share_of(seed) < options.short_share
-        return min(options.short_limit, options.time_limit) if is_short else options.time_limit
+        return min(options.short_limit, limit) if is_short else limit
 
 
 def _share_of(seed: int) -> float:

@@ -4,6 +4,7 @@ As a value of the setting `env.starts`, and in files, a start is a tuple that be
 `("seed", seed)`, `("seed", seed, boost)` or `("seed", seed, boost, size)`;
 `("velocity", vx, vy)` before the pre-roll; `("thrown", vx, vy)` after it;
 `("position", ((x, y, vx, vy), ...), ((x, y, vx, vy), ...))` with the fish and the predators.
+`("tail", name)` stands for a start of the run's tail files, in the setting only.
 """
 
 from __future__ import annotations
@@ -67,6 +68,15 @@ class PositionStart:
 
 
 FishStart = SeedStart | ThrownStart | PositionStart
+
+
+def start_name(value: Start) -> str:
+    """Return the name of a start from the tail files, or nothing if the value is a whole start."""
+    match value:
+        case ("tail", str() as name):
+            return name
+        case _:
+            return ""
 
 
 def read_start(value: Start) -> FishStart:

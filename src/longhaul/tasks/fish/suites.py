@@ -9,10 +9,12 @@ import numpy as np
 from longhaul.core.seeds import Seeds
 from longhaul.tasks.fish.options import NeighbourOptions, Options, StartOptions
 from longhaul.tasks.fish.starts import SeedStart
+from longhaul.tasks.fish.tail.options import TailOptions
 
 V38_BASE = 411232
 V38_BOOSTS = (0.75, 0.75, 0.76, 0.78, 0.80, 0.80, 0.80)
 V38_EPISODES = 12
+V38_INTERVAL = 8
 SUITE_FISH = 96
 FRESH_EPISODES = 100
 FRESH_BOOST = 0.8
@@ -40,6 +42,7 @@ class FishSuite:
             acting="each",
             short_share=0.0,
             time_limit=500,
+            tail=TailOptions(),
             start=StartOptions(drops_last_sector=self.drops_last_sector),
         )
 
@@ -56,6 +59,15 @@ def version_38() -> FishSuite:
         for _ in range(V38_EPISODES)
     )
     return FishSuite("v38", starts, drops_last_sector=True)
+
+
+def recorded(iteration: int) -> FishSuite:
+    """Return the 12 episodes of the reference run's last evaluation up to an iteration."""
+    block = max(min(iteration // V38_INTERVAL, len(V38_BOOSTS)) - 1, 0)
+    whole = version_38()
+    first = block * V38_EPISODES
+    starts = whole.starts[first : first + V38_EPISODES]
+    return replace(whole, name=f"v38-{iteration}", starts=starts)
 
 
 def fresh(number: int = 0, *, episodes: int = FRESH_EPISODES) -> FishSuite:

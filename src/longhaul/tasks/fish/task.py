@@ -14,7 +14,10 @@ from longhaul.tasks.fish.broadcast import broadcast_envs
 from longhaul.tasks.fish.evaluation import METRICS as EVALUATION_METRICS
 from longhaul.tasks.fish.evaluation import SCORE, suites
 from longhaul.tasks.fish.options import Options
-from longhaul.tasks.fish.school import fish_envs
+from longhaul.tasks.fish.school import FORCED, fish_envs
+from longhaul.tasks.fish.starts import FishStart
+from longhaul.tasks.fish.tail.plan import METRICS as TAIL_METRICS
+from longhaul.tasks.fish.tail.plan import plan_tail, summarise_tail
 from longhaul.tasks.kind import TaskKind, TaskRequest
 
 METRICS = (
@@ -33,14 +36,16 @@ def build(request: TaskRequest) -> Task:
             "its world is described by the [options] table"
         )
     options: Options = request.options
-    envs = task_envs(options)
+    tail = plan_tail(options.tail, options, schools=request.num_envs)
+    envs = task_envs(options, tail.library)
     return Task(
         name="fish",
         envs=envs,
         make_policy=lambda: build_policy(envs.spec, request.policy),
         summarise=summarise,
-        settings=options.settings(),
-        metrics=(*METRICS, *EVALUATION_METRICS),
+        settings=(*options.settings(), *tail.settings),
+        metrics=(*METRICS, *EVALUATION_METRICS, *TAIL_METRICS),
+        controllers=tail.controllers,
         evaluation=Evaluation(
             metric=SCORE, suite=suites(options), during="rehearsal", final=("v38", "fresh")
         ),
@@ -60,14 +65,16 @@ def build(request: TaskRequest) -> Task:
     )
 
 
-def task_envs(options: Options) -> BatchedEnvs:
-    """Return the source of schools these options describe."""
-    return broadcast_envs(options) if options.acting == "broadcast" else fish_envs(options)
+def task_envs(options: Options, library: tuple[tuple[str, FishStart], ...] = ()) -> BatchedEnvs:
+    """Return the source of schools these options describe; `library` holds their bad starts."""
+    if options.acting == "broadcast":
+        return broadcast_envs(options, library=library)
+    return fish_envs(options, library=library)
 
 
 def summarise(episodes: Sequence[Episode]) -> Metrics:
     """Return the fish's own figures of a rollout; absent where nothing was measured."""
-    whole = [episode for episode in episodes if episode.reason != "cut"]
+    whole = [episode for episode in episodes if episode.reason not in ("cut", FORCED)]
     return {
         **_mean("env/survival_rate", episodes, lambda e: e.metrics["survival_rate"]),
         **_mean("env/survival_rate_full", whole, lambda e: e.metrics["survival_rate"]),
@@ -77,6 +84,7 @@ def summarise(episodes: Sequence[Episode]) -> Metrics:
             lambda e: e.metrics["first_death_step"],
         ),
         **_mean("env/step_one_deaths", episodes, lambda e: e.metrics["step_one_deaths"]),
+        **summarise_tail(episodes),
     }
 
 

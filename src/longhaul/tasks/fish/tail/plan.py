@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.settings import Setting
+from longhaul.envs.starts import STARTS_LIMIT
 from longhaul.tasks.fish.options import Options
+from longhaul.tasks.fish.school import FORCED, START_NAME
 from longhaul.tasks.fish.starts import FishStart
 from longhaul.tasks.fish.tail.files import read_tail_file
 from longhaul.tasks.fish.tail.items import TailItem
@@ -19,6 +22,7 @@ from longhaul.tasks.fish.tail.options import TailOptions
 from longhaul.tasks.fish.tail.pin import fitted
 from longhaul.tasks.fish.tail.queue import (
     NAME,
+    TAIL_TYPE,
     TailQueue,
     TailStage,
     lost_metric,
@@ -26,11 +30,7 @@ from longhaul.tasks.fish.tail.queue import (
 )
 from longhaul.tasks.fish.tail.stages import StageSpec, by_type
 
-FORCED = "forced"
-"""How an episode ended that was cut to deal the next start."""
 FORCED_RESETS = f"starts/{NAME}_forced_resets"
-START_FACT = "start"
-"""The fact of an episode that names the bad start it began from."""
 
 METRICS = (
     Metric(f"starts/{NAME}_consumed", "what is used up of the stages' capacity"),
@@ -50,6 +50,16 @@ class TailPlan:
 
     library: tuple[tuple[str, FishStart], ...] = ()
     queue: TailQueue | None = None
+
+    @property
+    def controllers(self) -> tuple[TailQueue, ...]:
+        """The queue, if there are stages."""
+        return () if self.queue is None else (self.queue,)
+
+    @property
+    def settings(self) -> tuple[Setting[Any], ...]:
+        """What the queue writes besides the starts themselves."""
+        return (STARTS_LIMIT, TAIL_TYPE)
 
 
 def plan_tail(
@@ -138,9 +148,9 @@ def summarise_tail(episodes: Sequence[Episode]) -> Metrics:
     """Return what came of each bad start in a rollout, and how many episodes were cut."""
     outcomes: dict[str, list[float]] = {}
     for episode in episodes:
-        if START_FACT in episode.facts:
+        if START_NAME in episode.facts:
             lost = 1.0 - episode.metrics["survival_rate"]
-            outcomes.setdefault(episode.facts[START_FACT], []).append(lost)
+            outcomes.setdefault(episode.facts[START_NAME], []).append(lost)
     metrics: dict[str, float] = {}
     if forced := sum(episode.reason == FORCED for episode in episodes):
         metrics[FORCED_RESETS] = float(forced)

@@ -25,6 +25,7 @@ NAME = "tail"
 TAIL_TYPE: Setting[str] = Setting(
     "fish.tail_type", "", "Type of the stage bad starts are dealt from; empty without any"
 )
+EPISODES = "rollout/episodes"
 UNLIMITED = 2**53
 """More starts than any run deals, and still exact in JSON."""
 
@@ -91,11 +92,11 @@ class TailQueue:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The count of starts dealt and what came of each."""
+        """The counts of starts dealt and episodes ended, and what came of each start."""
         items = [
             name for item in self._items() for name in (lost_metric(item), replays_metric(item))
         ]
-        return (STARTS_DEALT, *items)
+        return (STARTS_DEALT, EPISODES, *items)
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -151,7 +152,7 @@ class TailQueue:
         """Return the state after what this iteration dealt and ended."""
         metrics, iteration = view.metrics, view.progress.iteration
         dealt = int(metrics.get(STARTS_DEALT, 0))
-        used = state.consumed + dealt if self.unit == "resets" else iteration * self.schools
+        used = self._used(state, view) if self.unit == "resets" else iteration * self.schools
         history = dict(state.history)
         for item in self._items():
             if count := int(metrics.get(replays_metric(item), 0)):
@@ -165,6 +166,14 @@ class TailQueue:
             gate=None if self.gate is None else view.settings[self.gate],
             history=settle(history, self.rules, iteration),
         )
+
+    def _used(self, state: TailState, view: View) -> int:
+        """Return what is consumed in resets; in a rest every episode that ended is one."""
+        position = self.tracker.position(state.consumed)
+        if position < len(self.stages) and not self.stages[position].candidates:
+            ended = int(view.metrics.get(EPISODES, 0))
+            return min(state.consumed + ended, self.tracker.ends()[position])
+        return state.consumed + int(view.metrics.get(STARTS_DEALT, 0))
 
     def _lap(
         self, state: TailState, position: int, iteration: int, *, gate_moved: bool
