@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.tasks.fish.draw import SCALE, SIDE, Scene, draw_scene
+from longhaul.tasks.fish.draw import SCALE, SIDE, Scene, Sketchbook, draw_scene
 from longhaul.tasks.fish.options import Options, PredatorOptions
 from tests.tasks.fish.worlds import tank
 
@@ -80,3 +80,33 @@ def test_drawing_leaves_the_empty_stage_as_it_was() -> None:
     first = draw_scene(EMPTY)
     draw_scene(replace(EMPTY, predators=np.array([[0.0, 0.0, 0.0, 0.0]], np.float32)))
     np.testing.assert_array_equal(first, draw_scene(EMPTY))
+
+
+def test_a_sketchbook_remembers_the_way_and_forgets_it_at_a_new_episode() -> None:
+    book = Sketchbook()
+    fish = np.array([[-2.0, 0.0, 1.0, 0.0]], np.float32)
+    first = replace(EMPTY, fish=fish, alive=np.array([True]), step=1)
+    moved = replace(first, fish=fish + np.array([4.0, 0.0, 0.0, 0.0], np.float32), step=2)
+    book.draw(first)
+    assert at(book.draw(moved), -2.0, 0.0) != at(draw_scene(EMPTY), -2.0, 0.0)
+    again = replace(moved, step=0)
+    assert at(book.draw(again), -2.0, 0.0) == at(draw_scene(EMPTY), -2.0, 0.0)
+
+
+def test_fish_that_see_the_predator_have_another_colour() -> None:
+    fish = np.array([[3.0, 0.0, 1.0, 0.0], [4.0, 0.0, 1.0, 0.0]], np.float32)
+    predators = np.array([[0.0, 0.0, 0.0, -1.0]], np.float32)
+    scene = replace(EMPTY, fish=fish, alive=np.ones(2, np.bool_), predators=predators)
+    picture = draw_scene(scene)
+    near, far = at(picture, 2.95, 0.0), at(picture, 3.95, 0.0)
+    assert near[0] > near[2]
+    assert far[2] > far[0]
+
+
+def test_a_fresh_death_spreads_a_circle() -> None:
+    scene = replace(EMPTY, fish=np.zeros((1, 4), np.float32), alive=np.zeros(1, np.bool_))
+    fresh = draw_scene(replace(scene, dead_for=np.array([2], np.int32)))
+    old = draw_scene(replace(scene, dead_for=np.array([90], np.int32)))
+    changed = (fresh != old).any(axis=-1)
+    assert 50 < changed.sum() < 3000
+    assert at(old, 0.0, 0.0) != at(draw_scene(EMPTY), 0.0, 0.0)

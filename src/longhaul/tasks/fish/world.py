@@ -49,6 +49,7 @@ HORIZON = single(3.0)
 
 FORWARD, LEFT, RIGHT, BRAKE, KEEP = range(5)
 ACTIONS = 5
+ACTION_NAMES = ("forward", "left", "right", "brake", "keep")
 
 ABSENT = -2
 """The death step of a row that is no fish of the school."""
