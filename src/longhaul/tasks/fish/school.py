@@ -12,7 +12,7 @@ from longhaul.core.errors import CheckpointError, EnvError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
 from longhaul.core.state import State
-from longhaul.tasks.fish.draw import Scene, draw_scene
+from longhaul.tasks.fish.draw import Scene, Sketchbook
 from longhaul.tasks.fish.observe import input_count
 from longhaul.tasks.fish.options import DENSITY_PENALTY, ESCAPE_BOOST, SCHOOL_SIZE, Options
 from longhaul.tasks.fish.reset import draw, hunt_draws, make_plan, place_school
@@ -27,7 +27,16 @@ from longhaul.tasks.fish.starts import (
 )
 from longhaul.tasks.fish.step import show_schools, step_schools
 from longhaul.tasks.fish.tail.joint import ATTEMPTS, redrawn_seed
-from longhaul.tasks.fish.world import ABSENT, ACTIONS, SURVIVED, Rows, Rules, World, single
+from longhaul.tasks.fish.world import (
+    ABSENT,
+    ACTION_NAMES,
+    ACTIONS,
+    SURVIVED,
+    Rows,
+    Rules,
+    World,
+    single,
+)
 
 DEATH_STEPS = "death_steps"
 """The fact of an episode that holds the step each fish died in, -1 for survivors."""
@@ -78,8 +87,9 @@ class SchoolFactory:
         return EnvSpec(
             id="fish",
             observation={"obs": Part((inputs,))},
-            action=Discrete(ACTIONS),
+            action=Discrete(ACTIONS, ACTION_NAMES),
             rows=options.fish,
+            row_name="fish",
             tier=Tier.SNAPSHOT,
             terms=PLAIN_TERMS if options.reward.kind == "plain" else ORIGINAL_TERMS,
         )
@@ -116,6 +126,7 @@ class Schools:
         self._boost = options.start.escape_boost_speed
         self._density_penalty = options.reward.density_penalty
         self._size = options.fish
+        self._sketchbooks: dict[int, Sketchbook] = {}
         self._rows: Rows
         self.bind(Slots.allocate(self._spec, count * options.fish))
 
@@ -187,9 +198,12 @@ class Schools:
             "survival_rate": alive / len(deaths),
             "final_num_alive": float(alive),
             "step_one_deaths": float((died == 1).sum()),
+            "fish": float(len(deaths)),
         }
         if died.size:
             metrics["first_death_step"] = float(died.min())
+        if (died > 1).any():
+            metrics["first_later_death_step"] = float(died[died > 1].min())
         facts = {DEATH_STEPS: deaths.tolist()} if self._keeps_facts else {}
         if self._names[env]:
             facts[START_NAME] = self._names[env]
@@ -228,7 +242,7 @@ class Schools:
 
     def frame(self, env: int) -> NDArray[np.uint8] | None:
         """Return the present picture of one school, 800 x 800."""
-        return draw_scene(self.scene(env))
+        return self._sketchbooks.setdefault(env, Sketchbook()).draw(self.scene(env))
 
     def snapshot(self) -> State:
         """Return the state of all schools; nothing is drawn after a start, so it is complete."""
