@@ -22,7 +22,7 @@ class Narrator:
         self._notes = tuple(notes.items())
         self._values: list[float] = []
         self._active: list[float] = []
-        self._last_values = np.zeros(spec.rows, np.float32)
+        self._acted = np.ones(spec.rows, np.bool_)  # who was there to take the last action
 
     def caption(self, moment: Moment) -> Caption:
         """Return what the panel says about this moment."""
@@ -46,24 +46,26 @@ class Narrator:
         curves = [("value", self._values)]
         bars = [*self._action_bars(moment), *_term_bars(moment.terms), *_shown_bars(moment)]
         if spec.rows > 1:
-            there = Bar(f"{spec.row_name}s there", active / spec.rows, f"{active} / {spec.rows}")
-            bars.insert(0, ("", (there,)))
-            curves = [(f"{spec.row_name}s there", self._active), *curves]
+            there = f"{spec.row_name} in play"
+            bars.insert(0, ("", (Bar(there, active / spec.rows, f"{active} / {spec.rows}"),)))
+            curves = [(there, self._active), *curves]
+        self._acted = moment.active
         return Caption(tuple(facts), tuple(bars), tuple(curves), self._notes)
 
     def _action_bars(self, moment: Moment) -> list[tuple[str, tuple[Bar, ...]]]:
-        if moment.action is None:
+        if moment.action is None or not self._acted.any():
             return []
+        action = moment.action[self._acted]
         match self._spec.action:
             case Discrete(count, names):
-                return [("action", _choice_bars(moment.action, count, names))]
+                return [("action", _choice_bars(action, count, names))]
             case MultiDiscrete(counts):
-                mean = np.atleast_2d(moment.action).mean(axis=0)
+                mean = action.mean(axis=0)
                 shares = mean / np.maximum(np.array(counts) - 1, 1)
                 figures = [f"{one:.3g}" for one in mean]
                 return [("action", _numbered(shares, figures))]
             case Continuous(low, high):
-                mean = np.atleast_2d(moment.action).mean(axis=0)
+                mean = action.mean(axis=0)
                 floor, ceiling = (np.clip(np.array(side), -1e3, 1e3) for side in (low, high))
                 shares = (np.clip(mean, floor, ceiling) - floor) / (ceiling - floor)
                 return [("action", _numbered(shares, [f"{one:+.2f}" for one in mean]))]
@@ -89,10 +91,11 @@ def _numbered(shares: Array, figures: list[str]) -> tuple[Bar, ...]:
 
 def _term_bars(terms: Mapping[str, float]) -> list[tuple[str, tuple[Bar, ...]]]:
     """Return each reward term's part in what was paid so far."""
+    terms = {name: paid for name, paid in terms.items() if paid}
     if len(terms) < 2:
         return []
-    total = sum(map(abs, terms.values())) or 1.0
-    bars = (Bar(name, abs(sum_) / total, f"{sum_:+.2f}") for name, sum_ in terms.items())
+    total = sum(map(abs, terms.values()))
+    bars = (Bar(name, abs(paid) / total, f"{paid:+.2f}") for name, paid in terms.items())
     return [("reward so far", tuple(bars))]
 
 

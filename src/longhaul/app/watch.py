@@ -187,6 +187,7 @@ def steering(run: RunDirectory, trained: Trained) -> dict[str, str]:
         setting.name: f"{value:.4g}"
         for setting in trained.task.settings
         if isinstance(value := values[setting.name], (int, float))
+        and not setting.name.startswith("env.")
     }
     for row in reversed(read_metrics(run).rows):
         if row.get("iteration", 0) <= trained.progress.iteration:

@@ -56,18 +56,18 @@ class Overlay:
     heading: Heading
     _image: Any = field(init=False)
     _draw: Any = field(init=False)
-    _fonts: dict[int, Any] = field(init=False, default_factory=dict)
+    _type: Type = field(init=False)
     _paper: Picture | None = field(init=False, default=None)
     _headed: tuple[Any, int] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         try:
-            from PIL import Image, ImageDraw, ImageFont
+            from PIL import Image, ImageDraw
         except ModuleNotFoundError:
             raise FilmError(MISSING) from None
         self._image = Image
         self._draw = ImageDraw
-        self._fonts = {size: ImageFont.load_default(size=size) for size in (20, 14, 13)}
+        self._type = Type()
 
     def frame(self, picture: Picture, caption: Caption) -> Picture:
         """Return the picture, enlarged if it is small, with the panel at its right."""
@@ -90,33 +90,71 @@ class Overlay:
     def _panel(self, height: int, caption: Caption) -> Picture:
         if self._headed is None or self._headed[0].height != height:
             panel = self._image.new("RGB", (WIDTH, height), PAPER)
-            pen = _Pen(self._draw.Draw(panel), self._fonts, height)
+            pen = _Pen(self._draw.Draw(panel), self._type, height)
             pen.text(self.heading.title, size=20, colour=INK, after=30)
             for line in self.heading.lines:
                 pen.text(line, size=13, colour=FAINT, after=19)
             self._headed = (panel, pen.top + 8)
         base, top = self._headed
         panel = base.copy()
-        pen = _Pen(self._draw.Draw(panel), self._fonts, height, top=top)
+        pen = _Pen(self._draw.Draw(panel), self._type, height, top=top)
         for name, figure in caption.facts:
             pen.pair(name, figure)
         for title, bars in caption.bars:
             pen.bars(title, bars)
         for title, values in caption.curves:
             pen.curve(title, values, self.heading.length)
-        pen.skip(6)
+        if caption.notes:
+            pen.skip(8)
+            pen.text("settings in training", size=13, colour=FAINT, after=19)
         for name, figure in caption.notes:
             pen.pair(name, figure, faint=True)
         drawn: Picture = np.asarray(panel, np.uint8)
         return drawn
 
 
+class Type:
+    """Words as masks; most are the same from frame to frame, and setting them is slow."""
+
+    def __init__(self) -> None:
+        from PIL import Image, ImageDraw, ImageFont
+
+        self._image: Any = Image
+        self._draw: Any = ImageDraw
+        self._fonts: dict[int, Any] = {
+            size: ImageFont.load_default(size=size) for size in (20, 14, 13)
+        }
+        self._masks: dict[tuple[str, int], Any] = {}
+        self._widths: dict[tuple[str, int], float] = {}
+
+    def width(self, words: str, size: int) -> float:
+        """Return how many pixels the words take."""
+        key = (words, size)
+        if key not in self._widths:
+            self._widths[key] = float(self._fonts[size].getlength(words))
+        return self._widths[key]
+
+    def mask(self, words: str, size: int) -> Any:
+        """Return the words as an image of how much each pixel is covered."""
+        key = (words, size)
+        if key not in self._masks:
+            if len(self._masks) > _MOST_WORDS:
+                self._masks.clear()
+            mask = self._image.new("L", (int(self.width(words, size)) + 2, size + 8))
+            self._draw.Draw(mask).text((0, 0), words, 255, self._fonts[size])
+            self._masks[key] = mask
+        return self._masks[key]
+
+
+_MOST_WORDS = 4000
+
+
 class _Pen:
     """Writes from the top down, and nothing that would not fit any more."""
 
-    def __init__(self, draw: Any, fonts: dict[int, Any], height: int, *, top: int = MARGIN) -> None:
+    def __init__(self, draw: Any, type_: Type, height: int, *, top: int = MARGIN) -> None:
         self._draw = draw
-        self._fonts = fonts
+        self._type = type_
         self.top = top
         self._bottom = height - MARGIN // 2
 
@@ -129,9 +167,7 @@ class _Pen:
     def text(self, words: str, *, size: int, colour: tuple[int, int, int], after: int) -> None:
         if self._fits(size):
             room = WIDTH - 2 * MARGIN
-            self._draw.text(
-                (MARGIN, self.top), self._cut(words, size, room), colour, self._font(size)
-            )
+            self._write(MARGIN, self._cut(words, size, room), size, colour)
             self.skip(after)
 
     def pair(self, name: str, figure: str, *, faint: bool = False) -> None:
@@ -141,9 +177,8 @@ class _Pen:
         right = WIDTH - MARGIN
         width = self._width(figure, size)
         room = right - width - MARGIN - 8
-        self._draw.text((MARGIN, self.top), self._cut(name, size, room), FAINT, self._font(size))
-        colour = FAINT if faint else INK
-        self._draw.text((right - width, self.top), figure, colour, self._font(size))
+        self._write(MARGIN, self._cut(name, size, room), size, FAINT)
+        self._write(right - width, figure, size, FAINT if faint else INK)
         self.skip(18 if faint else 21)
 
     def bars(self, title: str, bars: Sequence[Bar]) -> None:
@@ -155,15 +190,14 @@ class _Pen:
         left, right = MARGIN + 92, WIDTH - MARGIN - 52
         for bar in bars:
             top = self.top
-            name = self._cut(bar.name, 13, left - MARGIN - 6)
-            self._draw.text((MARGIN, top), name, INK, self._font(13))
+            self._write(MARGIN, self._cut(bar.name, 13, left - MARGIN - 6), 13, INK)
             self._draw.rounded_rectangle((left, top + 4, right, top + 13), 4, TRACK)
             share = min(max(bar.share, 0.0), 1.0)
             if share > 0.004:
                 end = left + max(share * (right - left), 4)
                 self._draw.rounded_rectangle((left, top + 4, end, top + 13), 4, BAR)
             width = self._width(bar.figure, 13)
-            self._draw.text((WIDTH - MARGIN - width, top), bar.figure, FAINT, self._font(13))
+            self._write(WIDTH - MARGIN - width, bar.figure, 13, FAINT)
             self.skip(19)
 
     def curve(self, title: str, values: Sequence[float], length: int) -> None:
@@ -191,11 +225,11 @@ class _Pen:
         self._draw.ellipse((x - 3, y - 3, x + 3, y + 3), LINE)
         self.skip(tall + 6)
 
-    def _font(self, size: int) -> Any:
-        return self._fonts[size]
+    def _write(self, left: float, words: str, size: int, colour: tuple[int, int, int]) -> None:
+        self._draw.bitmap((round(left), self.top), self._type.mask(words, size), colour)
 
     def _width(self, words: str, size: int) -> float:
-        return float(self._draw.textlength(words, self._font(size)))
+        return self._type.width(words, size)
 
     def _cut(self, words: str, size: int, room: float) -> str:
         """Return as much of the words as there is room for."""
