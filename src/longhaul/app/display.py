@@ -11,12 +11,14 @@ from typing import Protocol, TextIO
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
 
+MEAN_RETURN = "eval/mean_reward"
+
 
 class Display(Protocol):
     """Shows a run; also a MetricSink, so that the recorder feeds it like any other."""
 
-    def begin(self, title: str, *, total: int) -> None:
-        """Open the display."""
+    def begin(self, title: str, *, total: int, score: str = MEAN_RETURN) -> None:
+        """Open the display; `score` is the metric the task is judged by."""
 
     def write(self, progress: Progress, metrics: Metrics) -> None:
         """Show one iteration."""
@@ -47,7 +49,7 @@ def choose_display(*, as_json: bool, quiet: bool) -> Display:
 class Silent:
     """Shows nothing."""
 
-    def begin(self, title: str, *, total: int) -> None:
+    def begin(self, title: str, *, total: int, score: str = MEAN_RETURN) -> None:
         """Nothing."""
 
     def write(self, progress: Progress, metrics: Metrics) -> None:
@@ -87,11 +89,13 @@ class PlainLines:
         self._stream = stream
         self._throttle = Throttle(seconds)
         self._total = 0
+        self._score = MEAN_RETURN
         self._unshown: tuple[Progress, Metrics] | None = None
 
-    def begin(self, title: str, *, total: int) -> None:
+    def begin(self, title: str, *, total: int, score: str = MEAN_RETURN) -> None:
         """Write the title."""
         self._total = total
+        self._score = score
         self._line(title)
 
     def write(self, progress: Progress, metrics: Metrics) -> None:
@@ -118,8 +122,9 @@ class PlainLines:
         self._unshown = None
         share = 100 * progress.env_steps / max(self._total, 1)
         words = [f"{progress.env_steps:,} steps ({min(share, 100):.0f} %)"]
+        headlines = (RETURN, score_headline(self._score), *HEADLINES)
         words += [
-            f"{label} {metrics[name]:{form}}" for label, name, form in HEADLINES if name in metrics
+            f"{label} {metrics[name]:{form}}" for label, name, form in headlines if name in metrics
         ]
         self._line("  ".join(words))
 
@@ -136,7 +141,7 @@ class JsonLines:
         self._throttle = Throttle(seconds)
         self._unshown: dict[str, object] | None = None
 
-    def begin(self, title: str, *, total: int) -> None:
+    def begin(self, title: str, *, total: int, score: str = MEAN_RETURN) -> None:
         """Say what begins."""
         self._line({"event": "begin", "title": title, "total_timesteps": total})
 
@@ -173,9 +178,15 @@ class JsonLines:
         self._stream.flush()
 
 
+def score_headline(score: str) -> tuple[str, str, str]:
+    """Return label, metric and format of the figure a task is judged by."""
+    if score == MEAN_RETURN:
+        return ("evaluation", score, ",.1f")
+    return (score.removeprefix("eval/").replace("_", " "), score, ".4g")
+
+
+RETURN = ("return", "rollout/ep_rew_mean", ".1f")
 HEADLINES = (
-    ("return", "rollout/ep_rew_mean", ".1f"),
-    ("eval", "eval/mean_reward", ".1f"),
     ("length", "rollout/ep_len_mean", ".0f"),
     ("steps/s", "time/session_fps", ",.0f"),
     ("kl", "train/approx_kl", ".4f"),

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
+from longhaul.app.display import MEAN_RETURN, score_headline
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress as RunProgress
 
@@ -28,7 +29,7 @@ STAGE_STYLES = {
 ROWS = (
     (("return", "rollout/ep_rew_mean", ",.1f"), ("loss", "train/loss", ".4g")),
     (("length", "rollout/ep_len_mean", ",.0f"), ("value loss", "train/value_loss", ".4g")),
-    (("evaluation", "eval/mean_reward", ",.1f"), ("entropy loss", "train/entropy_loss", ".4g")),
+    (score_headline(MEAN_RETURN), ("entropy loss", "train/entropy_loss", ".4g")),
     (("episodes", "episodes", ",.0f"), ("approx. KL", "train/approx_kl", ".4f")),
     (
         ("steps/s", "time/session_fps", ",.0f"),
@@ -54,6 +55,7 @@ class LivePanel:
         self._total = TaskID(0)
         self._echo = ExitStack()
         self._title = ""
+        self._score = MEAN_RETURN
         self._stage = "starting"
         self._metrics: dict[str, float] = {}
         self._spent: dict[str, float] = {}
@@ -63,9 +65,10 @@ class LivePanel:
             console=self._console, get_renderable=self._draw, refresh_per_second=4, transient=False
         )
 
-    def begin(self, title: str, *, total: int) -> None:
+    def begin(self, title: str, *, total: int, score: str = MEAN_RETURN) -> None:
         """Open the panel."""
         self._title = title
+        self._score = score
         self._total = self._bar.add_task("steps", total=total)
         self._echo.enter_context(quiet_control_keys())
         self._live.start()
@@ -118,7 +121,9 @@ class LivePanel:
             table.add_column(justify="right", ratio=2)
         for row in ROWS:
             cells: list[str] = []
-            for label, name, form in row:
+            for figure in row:
+                judged = figure[1] == MEAN_RETURN
+                label, name, form = score_headline(self._score) if judged else figure
                 value = self._metrics.get(name)
                 cells += [label, "-" if value is None else f"{value:{form}}"]
             table.add_row(*cells)
