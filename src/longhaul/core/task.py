@@ -4,46 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from longhaul.core.control import Controller
 from longhaul.core.env import EnvSource, Episode
 from longhaul.core.metrics import Metric, Metrics
+from longhaul.core.panel import Panel
 from longhaul.core.policy import Policy
 from longhaul.core.settings import Setting
 from longhaul.core.suite import Suite
-
-PanelKind = Literal["lines", "histogram", "polar", "map", "bars", "spans"]
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """A group of measured things a reader wants to see side by side.
-
-    `lines` and `spans` show metrics over the run. The other kinds show records, the rows of one
-    JSON-lines file of the run directory, whose fields are named like `metrics`.
-    """
-
-    title: str
-    metrics: tuple[str, ...]
-    """lines: the metrics. spans: a metric, its threshold, and the one that is 1 where the run is
-    shaded. histogram: a field that holds a list of numbers. polar: an angle in degrees and a
-    weight. map: x and y. bars: a category and, if there is one, a count."""
-    kind: PanelKind = "lines"
-    name: str = ""
-    """The name of the picture's file; made of the title if empty."""
-    right: tuple[str, ...] = ()
-    """lines: metrics with an axis of their own on the right."""
-    records: str = ""
-    """The file of the records, relative to the run directory."""
-    event: str = ""
-    """Takes only the records of this event, as events.jsonl has several; all if empty."""
-    each: str = ""
-    """The field of a record that holds a list of the things to show; the record itself if empty."""
-    bins: tuple[float, ...] = ()
-    """histogram and polar: the edges of the bins; chosen if empty."""
-    note: str = ""
-    """What a reader should know to read it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 from longhaul.core.env import BatchedEnvs, Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metric, Metrics
-from longhaul.core.task import Evaluation, Panel, Task
+from longhaul.core.panel import Panel
+from longhaul.core.task import Evaluation, Task
 from longhaul.nets.actor_critic import build_policy
 from longhaul.tasks.fish.broadcast import broadcast_envs
 from longhaul.tasks.fish.evaluation import METRICS as EVALUATION_METRICS

@@ -13,7 +13,8 @@ from gymnasium.envs.registration import find_highest_version, get_env_id, parse_
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
-from longhaul.core.task import Evaluation, Panel, Task
+from longhaul.core.panel import Panel
+from longhaul.core.task import Evaluation, Task
 from longhaul.envs.gymnasium_env import GymnasiumFactory, gymnasium_envs
 from longhaul.nets.actor_critic import build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest

@@ -9,7 +9,8 @@ from pathlib import Path
 from longhaul.core.env import Episode, SingleEnvs
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.metrics import Metric, Metrics
-from longhaul.core.task import Evaluation, Panel, Task
+from longhaul.core.panel import Panel
+from longhaul.core.task import Evaluation, Task
 from longhaul.envs.probes.chase import STEP_COST, best_return, chase_envs
 from longhaul.nets.actor_critic import build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest
