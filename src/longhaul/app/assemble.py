@@ -28,6 +28,7 @@ from longhaul.engine.collector import RolloutCollector
 from longhaul.engine.evaluator import EpisodeEvaluator
 from longhaul.engine.loop import Parts
 from longhaul.engine.overlap import OverlapCollector
+from longhaul.engine.stop import Until, at_the_end
 from longhaul.engine.suite_evaluator import SuiteEvaluator
 from longhaul.engine.summary import Summary
 from longhaul.engine.watch import Watch
@@ -49,7 +50,7 @@ from longhaul.runs.manifest import Stamp
 from longhaul.runs.recorder import Recorder
 from longhaul.schedule.config import build_controllers
 from longhaul.schedule.schedule import Schedule
-from longhaul.tasks.kind import TaskRequest
+from longhaul.tasks.kind import RunPlan, TaskRequest
 
 LEARNERS: dict[str, Callable[[Policy, LearnConfig, np.random.Generator], Learner]] = {
     "ppo": PPOLearner,
@@ -62,8 +63,18 @@ def build_task(config: RunConfig) -> Task:
     kind = find_kind(config.task)
     options = convert(config.options, kind.options, where="options")
     argument = Reference.parse(config.task).argument
+    evaluate = config.evaluate
+    plan = RunPlan(
+        total_iterations=config.total_iterations,
+        evaluate_every=evaluate.every_iterations,
+        suite=evaluate.suite,
+        rotate=evaluate.rotate,
+        entropy_weight=config.learn.entropy_weight,
+    )
     return with_tier(
-        kind.build(TaskRequest(argument, options, config.env, config.policy, config.num_envs)),
+        kind.build(
+            TaskRequest(argument, options, config.env, config.policy, config.num_envs, plan)
+        ),
         config,
     )
 
@@ -81,6 +92,19 @@ def with_tier(task: Task, config: RunConfig) -> Task:
     return replace(task, envs=replace(task.envs, spec=replace(spec, tier=tier)))
 
 
+def run_end(config: RunConfig) -> Until:
+    """Return when the run is over."""
+    return at_the_end(steps=config.total_timesteps, iterations=config.total_iterations)
+
+
+def planned_steps(config: RunConfig, task: Task) -> int:
+    """Return how many steps the run takes; the most it can take, if it is counted in iterations."""
+    if not config.total_iterations:
+        return config.total_timesteps
+    rows = config.num_envs * task.envs.spec.rows
+    return config.total_iterations * config.collect.steps * rows
+
+
 def build_settings(config: RunConfig, task: Task) -> Settings:
     """Return all settings of a run with their first values."""
     return Settings([*learn_settings(config.learn), STARTS, *task.settings])
@@ -88,7 +112,7 @@ def build_settings(config: RunConfig, task: Task) -> Settings:
 
 def build_schedule(config: RunConfig, task: Task, settings: Settings) -> Schedule:
     """Return the task's controllers followed by the configured ones."""
-    tables = build_controllers(config.schedule, settings, run_steps=config.total_timesteps)
+    tables = build_controllers(config.schedule, settings, run_steps=planned_steps(config, task))
     return Schedule([*task.controllers, *tables], settings)
 
 
@@ -135,7 +159,7 @@ def build_evaluator(
         policy,
         config.evaluate,
         task.evaluation,
-        run_steps=config.total_timesteps,
+        until=run_end(config),
     )
 
 

@@ -130,6 +130,7 @@ def bench_training(config: RunConfig, request: BenchRequest) -> Benchmark:
     config = replace(
         config,
         total_timesteps=request.total_timesteps,
+        total_iterations=0,
         evaluate=replace(config.evaluate, every_iterations=0, final_episodes=0),
     )
     peer = find_peer(request.peer)

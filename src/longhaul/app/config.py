@@ -25,6 +25,8 @@ class RunConfig:
     """Every random draw of the run derives from this number."""
     total_timesteps: int = 100_000
     """Steps to train for, counted over all rows; the last rollout may go past it."""
+    total_iterations: int = 0
+    """Iterations to train for, in place of `total_timesteps`; 0 counts steps."""
     num_envs: int = 16
     """Environments stepped side by side."""
     device: str = "auto"
@@ -58,6 +60,10 @@ class RunConfig:
         ):
             if value < 1:
                 raise ConfigError(f"{key} must be at least 1, not {value}")
+        if self.total_iterations < 0:
+            raise ConfigError(
+                f"total_iterations cannot be negative, but is {self.total_iterations}"
+            )
         if self.seed < 0:
             raise ConfigError(f"seed cannot be negative, but is {self.seed}")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from longhaul.app.assemble import Assembled, Place, assemble, build_task
+from longhaul.app.assemble import Assembled, Place, assemble, build_task, planned_steps, run_end
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import read_toml, to_values
 from longhaul.app.device import choose_device, fix_torch
@@ -21,7 +21,7 @@ from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
 from longhaul.core.spaces import Tier
 from longhaul.engine.loop import train
-from longhaul.engine.stop import FINISHED, Until, after_steps, first_of
+from longhaul.engine.stop import DONE, Until, first_of
 from longhaul.engine.watch import Watch
 from longhaul.envs.replay_log import resume_promise
 from longhaul.runs.clocks import Clocks
@@ -93,13 +93,17 @@ def carry_out(
         until = first_of(
             Announcement(assembled, display),
             lambda progress: signals.stop_reason,
-            after_steps(config.total_timesteps),
+            run_end(config),
             *([also_until] if also_until is not None else []),
         )
-        display.begin(f"{config.task}  {run.path}", total=config.total_timesteps)
+        display.begin(
+            f"{config.task}  {run.path}",
+            total=planned_steps(config, assembled.task),
+            score=assembled.task.evaluation.metric,
+        )
         stack.callback(display.close)
         reason = guarded(run, assembled, until, display)
-    if reason != FINISHED:
+    if reason not in DONE:
         display.notice(f"{reason}; `longhaul resume {run.path}` continues this run")
         return signals.exit_code
     conclude(run, config, display)
@@ -150,7 +154,7 @@ def guarded(run: RunDirectory, assembled: Assembled, until: Until, display: Disp
         run.crash.mkdir(exist_ok=True)
         (run.crash / "traceback.txt").write_text(traceback.format_exc())
         raise
-    recorder.finish(Status.FINISHED if reason == FINISHED else Status.STOPPED, reason)
+    recorder.finish(Status.FINISHED if reason in DONE else Status.STOPPED, reason)
     return reason
 
 
@@ -168,6 +172,8 @@ class Announcement:
             found = self._assembled.parts.recorder.restoration
             tell_restoration(found, self._assembled.task.envs.spec.tier, self._display)
             tell_unmeasured(self._assembled, self._display)
+            for warning in self._assembled.task.warnings:
+                self._display.notice(warning)
             self._told = True
         return None
 

@@ -115,6 +115,11 @@ def verify(config: RunConfig, trial: Trial) -> Verification:
 
 def _lengthened(config: RunConfig, task: Task, trial: Trial) -> RunConfig:
     """Return the configuration of a run that lasts for the trial and saves when the trial says."""
+    if 0 < config.total_iterations <= trial.iterations:
+        raise ConfigError(
+            f"--iterations {trial.iterations} reaches the end of a run of total_iterations = "
+            f"{config.total_iterations}; give a smaller number"
+        )
     every = 1 if trial.kill else 0
     steps = trial.iterations * config.collect.steps * config.num_envs * task.envs.spec.rows
     return replace(

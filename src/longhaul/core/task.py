@@ -47,3 +47,5 @@ class Task:
     controllers: tuple[Controller[Any], ...] = ()
     evaluation: Evaluation = field(default_factory=Evaluation)
     panels: tuple[Panel, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What the user should know before the run begins."""

@@ -9,6 +9,9 @@ from longhaul.core.progress import Progress
 Until = Callable[[Progress], str | None]
 
 FINISHED = "total_timesteps reached"
+FINISHED_ITERATIONS = "total_iterations reached"
+DONE = frozenset({FINISHED, FINISHED_ITERATIONS})
+"""Reasons for which a run has come to its end and was not merely stopped."""
 
 
 def after_steps(total: int) -> Until:
@@ -19,6 +22,13 @@ def after_steps(total: int) -> Until:
 def after_iterations(total: int) -> Until:
     """Stop once `total` iterations were made."""
     return lambda progress: f"{total} iterations made" if progress.iteration >= total else None
+
+
+def at_the_end(*, steps: int, iterations: int) -> Until:
+    """Stop when the run is over: after so many iterations, or steps where those are 0."""
+    if not iterations:
+        return after_steps(steps)
+    return lambda progress: FINISHED_ITERATIONS if progress.iteration >= iterations else None
 
 
 def first_of(*conditions: Until) -> Until:

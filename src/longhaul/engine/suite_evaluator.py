@@ -18,6 +18,7 @@ from longhaul.core.suite import Case, Suite
 from longhaul.core.task import Evaluation
 from longhaul.engine.config import EvaluateConfig
 from longhaul.engine.evaluator import CaseDraws, figures, play
+from longhaul.engine.stop import Until
 from longhaul.envs.starts import STARTS, STARTS_LIMIT
 
 MakeSuiteEnv = Callable[[EnvSource, EpisodeSeeds, int], VectorEnv]
@@ -52,7 +53,7 @@ class SuiteEvaluator:
         config: EvaluateConfig,
         evaluation: Evaluation,
         *,
-        run_steps: int,
+        until: Until,
     ) -> None:
         if evaluation.suite is None:
             raise ConfigError("evaluate.suite: the task brings no suites of its own")
@@ -61,13 +62,13 @@ class SuiteEvaluator:
         self._policy = policy
         self._config = config
         self._name = config.suite or evaluation.during
-        self._run_steps = run_steps
+        self._until = until
         self._notes: list[EvaluationNote] = []
 
     def due(self, progress: Progress) -> bool:
         """Whether this iteration is one of every so many, or the last of the run."""
         every = self._config.every_iterations
-        is_last = progress.env_steps >= self._run_steps
+        is_last = self._until(progress) is not None
         return every > 0 and (is_last or progress.iteration % every == 0)
 
     def measure(self, progress: Progress, settings: Settings) -> Metrics:

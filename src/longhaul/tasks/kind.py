@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from longhaul.core.task import Task
 from longhaul.envs.config import EnvConfig
 from longhaul.nets.config import PolicyConfig
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a task's own controllers may have to know of the run they steer."""
+
+    total_iterations: int = 0
+    """0: the run's length is counted in steps."""
+    evaluate_every: int = 0
+    """Iterations between two evaluations; 0: none during training."""
+    suite: str = ""
+    """The suite they play; empty: the task's choice."""
+    rotate: bool = False
+    """Whether every evaluation plays other episodes."""
+    entropy_weight: float = 0.0
+    """The learner's entropy weight at the beginning."""
+
+    def evaluated(self) -> tuple[int, ...]:
+        """Return the iterations after which an evaluation is due, as far as they are known."""
+        if not self.evaluate_every:
+            return ()
+        return tuple(range(self.evaluate_every, self.total_iterations + 1, self.evaluate_every))
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +46,8 @@ class TaskRequest:
     policy: PolicyConfig
     num_envs: int = 1
     """Environments the run collects with."""
+    plan: RunPlan = field(default_factory=RunPlan)
+    """How long the run is and when it is evaluated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,8 @@ def test_a_school_goes_on_without_its_dead_and_ends_with_the_last() -> None:
         "final_num_alive": 0.0,
         "step_one_deaths": 1.0,
         "first_death_step": 1.0,
+        "first_later_death_step": 4.0,
+        "fish": 2.0,
     }
     assert world.slots.terminated.tolist() == [False, True]
     assert world.schools.death_steps(0)[1] > 1

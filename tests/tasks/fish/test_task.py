@@ -50,20 +50,47 @@ def test_a_preset_can_be_read(name: str) -> None:
 
 
 def episode(reason: str, **metrics: float) -> Episode:
-    return Episode(0, 0, 0, 10, 1.0, reason, {"step_one_deaths": 0.0, **metrics})
+    return Episode(0, 0, 0, 10, 1.0, reason, {"step_one_deaths": 0.0, "fish": 20.0, **metrics})
 
 
 def test_figures_are_means_and_absent_where_nothing_was_measured() -> None:
     assert summarise([]) == {}
     cut = summarise([episode("cut", survival_rate=1.0)])
-    assert cut == {"env/survival_rate": 1.0, "env/step_one_deaths": 0.0}
+    assert cut == {
+        "env/survival_rate": 1.0,
+        "env/step_one_deaths": 0.0,
+        "env/step_one_deaths_per_1000": 0.0,
+        "env/first_death_sample_size": 0.0,
+    }
     both = summarise(
         [
             episode("cut", survival_rate=1.0),
-            episode("time_limit", survival_rate=0.5, first_death_step=4.0),
+            episode(
+                "time_limit", survival_rate=0.5, first_death_step=4.0, first_later_death_step=4.0
+            ),
         ]
     )
     assert both["env/survival_rate"] == 0.75
     assert both["env/survival_rate_full"] == 0.5
     assert both["env/first_death_step"] == 4.0
     assert both.keys() == {metric.name for metric in METRICS}
+
+
+def test_first_deaths_are_told_with_and_without_those_of_the_first_step() -> None:
+    """A doomed fish in every third school would hide when the others die."""
+    found = summarise(
+        [
+            episode(
+                "cut",
+                survival_rate=0.9,
+                step_one_deaths=1.0,
+                first_death_step=1.0,
+                first_later_death_step=20.0,
+            ),
+            episode("cut", survival_rate=0.9, first_death_step=30.0, first_later_death_step=30.0),
+        ]
+    )
+    assert found["env/first_death_p10"] == pytest.approx(1 + 0.1 * 29)
+    assert found["env/first_later_death_p10"] == pytest.approx(21)
+    assert found["env/first_death_sample_size"] == 2
+    assert found["env/step_one_deaths_per_1000"] == 25

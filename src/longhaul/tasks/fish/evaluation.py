@@ -20,7 +20,7 @@ from longhaul.tasks.fish.options import Options
 from longhaul.tasks.fish.play import play_suite
 from longhaul.tasks.fish.reference_policies import reference_policies
 from longhaul.tasks.fish.school import DEATH_STEPS, fish_envs
-from longhaul.tasks.fish.suites import FishSuite, fresh, rehearsal, version_38
+from longhaul.tasks.fish.suites import FishSuite, fresh, recorded, rehearsal, version_38
 
 RESAMPLES = 1000
 SCORE = "eval/score"
@@ -75,16 +75,23 @@ WITH_INTERVAL = (
 
 
 def find_suite(name: str) -> FishSuite:
-    """Return the suite of this name: `v38`, `rehearsal`, `fresh`, or either with a number."""
+    """Return the suite of this name: `v38`, `rehearsal` or `fresh`, with a number or without.
+
+    With a number they rotate: other seeds for each, or what the reference run played then.
+    """
     stem, dash, number = name.partition("-")
     if name == "v38":
         return version_38()
-    if stem in ("fresh", "rehearsal") and (not dash or number.isdecimal()):
-        return (fresh if stem == "fresh" else rehearsal)(int(number or 0))
-    names = ("v38", "rehearsal", "fresh")
+    numbered: dict[str, Callable[[int], FishSuite]] = {
+        "v38": recorded,
+        "fresh": fresh,
+        "rehearsal": rehearsal,
+    }
+    if stem in numbered and (not dash or number.isdecimal()):
+        return numbered[stem](int(number or 0))
     raise ConfigError(
-        f"there is no suite {name!r}{suggestion(name, names)} (suites: v38, rehearsal, fresh; the "
-        "last two also with a number, as in fresh-7)"
+        f"there is no suite {name!r}{suggestion(name, numbered)} (suites: "
+        f"{', '.join(numbered)}, each also with a number, as in fresh-7)"
     )
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting
 from longhaul.tasks.fish.bias import Sectors
+from longhaul.tasks.fish.schedule_options import TrainingOptions
 from longhaul.tasks.fish.tail.joint import JointBias
 from longhaul.tasks.fish.tail.options import TailOptions
 
@@ -202,6 +203,8 @@ class Options:
     """What fish know of each other."""
     reward: RewardOptions = field(default_factory=RewardOptions)
     """What fish are paid."""
+    training: TrainingOptions = field(default_factory=TrainingOptions)
+    """How a run changes while it goes on."""
     tail: TailOptions = field(default_factory=TailOptions)
     """Bad starts that are dealt again in training."""
     obstacles: tuple[tuple[float, float, float], ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from longhaul.core.errors import CheckpointError, EnvError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
 from longhaul.core.state import State
+from longhaul.tasks.fish.allocate import empty_world, make_rules
 from longhaul.tasks.fish.draw import Scene, Sketchbook
 from longhaul.tasks.fish.observe import input_count
 from longhaul.tasks.fish.options import DENSITY_PENALTY, ESCAPE_BOOST, SCHOOL_SIZE, Options
@@ -33,13 +35,13 @@ from longhaul.tasks.fish.world import (
     ACTIONS,
     SURVIVED,
     Rows,
-    Rules,
     World,
-    single,
 )
 
 DEATH_STEPS = "death_steps"
 """The fact of an episode that holds the step each fish died in, -1 for survivors."""
+STEP_ONE_PLACES = "step_one_places"
+"""The fact that tells where the fish were that died in the first step, `{fish: [x, y]}`."""
 START_NAME = "start"
 """The fact of an episode that names the bad start it began from."""
 FORCED = "forced"
@@ -120,8 +122,8 @@ class Schools:
         self._library = dict(factory.library)
         self._names = [""] * count  # of the bad start each episode began from
         self._joint = options.start.joint()
-        self._world = _empty_world(options, count)
-        self._rules = _rules(options)
+        self._world = empty_world(options, count)
+        self._rules = make_rules(options)
         self._plan = make_plan(options.start)
         self._boost = options.start.escape_boost_speed
         self._density_penalty = options.reward.density_penalty
@@ -204,10 +206,18 @@ class Schools:
             metrics["first_death_step"] = float(died.min())
         if (died > 1).any():
             metrics["first_later_death_step"] = float(died[died > 1].min())
-        facts = {DEATH_STEPS: deaths.tolist()} if self._keeps_facts else {}
-        if self._names[env]:
-            facts[START_NAME] = self._names[env]
-        return Ending("all_dead" if alive == 0 else self._cut(env), metrics, facts)
+        reason = "all_dead" if alive == 0 else self._cut(env)
+        return Ending(reason, metrics, self._facts(env, deaths))
+
+    def _facts(self, env: int, deaths: NDArray[np.int32]) -> dict[str, Any]:
+        facts: dict[str, Any] = {START_NAME: self._names[env]} if self._names[env] else {}
+        if self._keeps_facts:
+            # The dead stay where they died.
+            places = self._world.fish[env, :, :2]
+            at_once = np.flatnonzero(deaths == 1).tolist()
+            facts[DEATH_STEPS] = deaths.tolist()
+            facts[STEP_ONE_PLACES] = {str(fish): places[fish].tolist() for fish in at_once}
+        return facts
 
     def _cut(self, env: int) -> str:
         """Return why an episode with survivors is over."""
@@ -355,39 +365,3 @@ def _share_of(seed: int) -> float:
     word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & mask
     word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & mask
     return float((word ^ (word >> 31)) / 2.0**64)
-
-
-def _empty_world(options: Options, count: int) -> World:
-    fish = options.fish
-    return World(
-        fish=np.zeros((count, fish, 4), np.float32),
-        alive=np.zeros((count, fish), np.bool_),
-        deaths=np.full((count, fish), ABSENT, np.int32),
-        predators=np.zeros((count, options.predator.count, 4), np.float32),
-        elapsed=np.zeros(count, np.int32),
-        limit=np.ones(count, np.int32),
-        size=np.zeros(count, np.int32),
-        over=np.ones(count, np.bool_),
-        density_penalty=np.zeros(count, np.float32),
-        nearby=np.zeros((count, fish, 7), np.float32),
-        closest=np.zeros((count, options.neighbours.average_count, 3), np.float32),
-    )
-
-
-def _rules(options: Options) -> Rules:
-    reward = options.reward
-    return Rules(
-        obstacles=np.array(options.obstacles, np.float32).reshape(-1, 3),
-        sees_neighbours=options.neighbours.inputs,
-        needs_neighbours=options.neighbours.inputs or reward.divergence != 0,
-        own_frame=options.inputs == "own_frame",
-        plain_reward=reward.kind == "plain",
-        limit_ends=options.limit_ends,
-        neighbour_radius=single(options.neighbours.radius),
-        alive_reward=single(reward.alive),
-        death_penalty=single(reward.death),
-        density_target=single(reward.density_target),
-        divergence_reward=single(reward.divergence),
-        homing=single(options.predator.homing),
-        homing_speed=single(options.predator.homing_speed),
-    )

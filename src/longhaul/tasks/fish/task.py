@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from longhaul.core.env import BatchedEnvs, Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.panel import Panel
 from longhaul.core.task import Evaluation, Task
 from longhaul.nets.actor_critic import build_policy
+from longhaul.tasks.fish.boost import ALL_FIRST_DEATHS, LATER_FIRST_DEATHS
 from longhaul.tasks.fish.broadcast import broadcast_envs
+from longhaul.tasks.fish.controllers import REHEARSAL, build_steering
 from longhaul.tasks.fish.evaluation import METRICS as EVALUATION_METRICS
 from longhaul.tasks.fish.evaluation import SCORE, suites
+from longhaul.tasks.fish.gate import METRICS as GATE_METRICS
 from longhaul.tasks.fish.options import Options
 from longhaul.tasks.fish.school import FORCED, fish_envs
 from longhaul.tasks.fish.starts import FishStart
 from longhaul.tasks.fish.tail.plan import METRICS as TAIL_METRICS
 from longhaul.tasks.fish.tail.plan import plan_tail, summarise_tail
+from longhaul.tasks.fish.tail.queue import TAIL_TYPE
 from longhaul.tasks.kind import TaskKind, TaskRequest
 
 METRICS = (
@@ -26,6 +32,10 @@ METRICS = (
     Metric("env/survival_rate_full", "the same over episodes that were not cut short"),
     Metric("env/first_death_step", "mean step of the first death, where there was one"),
     Metric("env/step_one_deaths", "mean number of fish that died in the first step"),
+    Metric("env/step_one_deaths_per_1000", "the same per thousand fish"),
+    Metric(ALL_FIRST_DEATHS, "10th percentile of the episodes' first deaths"),
+    Metric(LATER_FIRST_DEATHS, "the same over the first deaths after the first step"),
+    Metric("env/first_death_sample_size", "episodes with a death"),
 )
 
 
@@ -37,18 +47,20 @@ def build(request: TaskRequest) -> Task:
             "its world is described by the [options] table"
         )
     options: Options = request.options
-    tail = plan_tail(options.tail, options, schools=request.num_envs)
+    steering = build_steering(options, request.plan, tail_type=TAIL_TYPE)
+    tail = plan_tail(options.tail, options, schools=request.num_envs, gate=steering.gate)
     envs = task_envs(options, tail.library)
     return Task(
         name="fish",
         envs=envs,
         make_policy=lambda: build_policy(envs.spec, request.policy),
         summarise=summarise,
-        settings=(*options.settings(), *tail.settings),
-        metrics=(*METRICS, *EVALUATION_METRICS, *TAIL_METRICS),
-        controllers=tail.controllers,
+        settings=(*options.settings(), *tail.settings, *steering.settings),
+        metrics=(*METRICS, *EVALUATION_METRICS, *TAIL_METRICS, *GATE_METRICS),
+        # The gate asks for the type of the tail's stage, so the queue goes first.
+        controllers=(*tail.controllers, *steering.controllers),
         evaluation=Evaluation(
-            metric=SCORE, suite=suites(options), during="rehearsal", final=("v38", "fresh")
+            metric=SCORE, suite=suites(options), during=REHEARSAL, final=("v38", "fresh")
         ),
         panels=(
             Panel("Survival", ("env/survival_rate", "env/survival_rate_full")),
@@ -63,6 +75,7 @@ def build(request: TaskRequest) -> Task:
             ),
             Panel("Early deaths", ("env/first_death_step", "env/step_one_deaths")),
         ),
+        warnings=steering.warnings,
     )
 
 
@@ -85,8 +98,28 @@ def summarise(episodes: Sequence[Episode]) -> Metrics:
             lambda e: e.metrics["first_death_step"],
         ),
         **_mean("env/step_one_deaths", episodes, lambda e: e.metrics["step_one_deaths"]),
+        **first_deaths(episodes),
         **summarise_tail(episodes),
     }
+
+
+def first_deaths(episodes: Sequence[Episode]) -> Metrics:
+    """Return the spread of the first deaths; absent where nobody died."""
+    if not episodes:
+        return {}
+    fish = sum(e.metrics["fish"] for e in episodes)
+    at_once = sum(e.metrics["step_one_deaths"] for e in episodes)
+    found = {"env/step_one_deaths_per_1000": 1000 * at_once / fish}
+    for name, key in (
+        (ALL_FIRST_DEATHS, "first_death_step"),
+        (LATER_FIRST_DEATHS, "first_later_death_step"),
+    ):
+        steps = [e.metrics[key] for e in episodes if key in e.metrics]
+        if steps:
+            found[name] = float(np.percentile(steps, 10))
+        if key == "first_death_step":
+            found["env/first_death_sample_size"] = float(len(steps))
+    return found
 
 
 def _mean(name: str, episodes: Sequence[Episode], value: Callable[[Episode], float]) -> Metrics:
