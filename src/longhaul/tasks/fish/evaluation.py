@@ -20,6 +20,9 @@ from longhaul.tasks.fish.options import Options
 from longhaul.tasks.fish.play import play_suite
 from longhaul.tasks.fish.reference_policies import reference_policies
 from longhaul.tasks.fish.school import DEATH_STEPS, fish_envs
+from longhaul.tasks.fish.step_one.figures import METRICS as STEP_ONE_METRICS
+from longhaul.tasks.fish.step_one.figures import step_one_figures, step_one_row
+from longhaul.tasks.fish.step_one.records import FirstSteps
 from longhaul.tasks.fish.suites import FishSuite, fresh, recorded, rehearsal, version_38
 
 RESAMPLES = 1000
@@ -53,6 +56,7 @@ METRICS = (
     Metric("eval/step_one_excess_ratio", "the same as a share of all fish"),
     Metric("eval/step_one_excess_per_1000", "the same per thousand fish"),
     Metric("eval/survival_bound", "share of fish that could have survived the first step"),
+    *STEP_ONE_METRICS,
 )
 
 COLUMNS = (
@@ -111,19 +115,23 @@ class FishEvaluation:
         """Return it as the engine plays it."""
         floor = unavoidable(self.listed, self.options)
         limit = self.listed.options(self.options).time_limit
+        steps = FirstSteps.of(self.listed, self.options, floor)
         return Suite(
             name=self.listed.name,
             envs=fish_envs(
                 self.listed.options(self.options), follows_settings=False, keeps_facts=True
             ),
             cases=tuple(Case(start.seed, start.as_value()) for start in self.listed.starts),
-            figures=lambda episodes: figures(death_table(episodes), floor, time_limit=limit),
+            figures=lambda episodes: {
+                **figures(death_table(episodes), floor, time_limit=limit),
+                **step_one_figures(steps, episodes),
+            },
             score=lambda episode: episode.metrics["survival_rate"],
             columns=COLUMNS,
             intervals=lambda episodes: intervals(death_table(episodes), time_limit=limit),
             bounds=lambda: bounds(floor, time_limit=limit),
             references=self.references,
-            record=record,
+            record=lambda episodes: {**record(episodes), **step_one_row(steps, episodes)},
         )
 
     def references(self) -> dict[str, tuple[Episode, ...]]:

@@ -16,6 +16,8 @@ from longhaul.tasks.fish.play import begin_suite
 from longhaul.tasks.fish.school import SchoolFactory
 from longhaul.tasks.fish.starts import PositionStart, SeedStart
 from longhaul.tasks.fish.step_one.by_stage import Evaluated, stage_summary, stage_summary_file
+from longhaul.tasks.fish.step_one.clusters import NORTH_TO_NORTH_WEST, cluster
+from longhaul.tasks.fish.step_one.figures import METRICS, step_one_figures, step_one_row
 from longhaul.tasks.fish.step_one.records import FirstSteps, StepOneDeath
 from longhaul.tasks.fish.step_one.worst import worst_seeds
 from longhaul.tasks.fish.suites import FishSuite, version_38
@@ -176,3 +178,26 @@ def test_the_stage_summary_file_says_where_it_is_from() -> None:
     assert (content["generated_at"], content["run_name"], content["records"]) == ("now", "r", 6)
     assert content["stage_summary"] == stage_summary(evaluations())
     json.dumps(content, allow_nan=False)
+
+
+def test_an_evaluation_tells_its_shares_and_keeps_its_records(
+    deaths: tuple[StepOneDeath, ...], floor: Floor
+) -> None:
+    steps, episodes = FirstSteps.of(SUITE, OPTIONS, floor), played(SUITE, OPTIONS)
+    found = cluster(deaths)
+    metrics = step_one_figures(steps, episodes)
+    assert metrics["eval/step_one_top_share"] == found.top_share
+    assert metrics["eval/step_one_episodes"] == len({record.seed for record in deaths})
+    assert (
+        metrics["eval/step_one_sector_share"]
+        == metrics["eval/step_one_ne_high_speed_share"]
+        == NORTH_TO_NORTH_WEST.share(found)
+    )
+    rows = json.loads(json.dumps(step_one_row(steps, episodes)))["step_one_deaths"]
+    assert [StepOneDeath.of(row) for row in rows] == list(deaths)
+    assert {metric.name for metric in METRICS} == set(metrics)
+
+
+def test_episodes_that_kept_no_places_have_no_shares(floor: Floor) -> None:
+    steps = FirstSteps.of(SUITE, OPTIONS, floor)
+    assert step_one_figures(steps, [Episode(0, 0, 1, 1, 0.0, "over")]) == {}
