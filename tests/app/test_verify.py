@@ -20,6 +20,12 @@ EVERYTHING = (
     "policy.noisy=heads",
     "learn.normalise_reward=true",
 )
+REPLAY = (
+    "learn.replay.enabled=true",
+    "learn.replay.capacity=128",
+    "learn.replay.batch=32",
+    "learn.replay.interval=2",
+)
 LOGS = {"metrics.jsonl", "episodes.jsonl", "events.jsonl"}
 
 
@@ -43,6 +49,15 @@ LOGS = {"metrics.jsonl", "episodes.jsonl", "events.jsonl"}
         pytest.param(
             "probe:recall", ("policy.core=transformer", *EVERYTHING), id="transformer-everything"
         ),
+        pytest.param(CARTPOLE, REPLAY, id="ppo-replay"),
+        pytest.param(
+            "probe:recall",
+            (
+                *("policy.core=gru", "learn.algorithm=vtrace", "collect.overlap=true"),
+                *(*EVERYTHING, *REPLAY, "learn.replay.batches=2"),
+            ),
+            id="vtrace-overlap-replay-everything",
+        ),
         pytest.param("gym:Toy/Walk-v0", (), id="short-episodes"),
         pytest.param("gym:Pendulum-v1", (), id="continuous"),
     ],
@@ -60,6 +75,16 @@ def test_the_logs_and_every_part_of_the_checkpoint_are_compared() -> None:
     assert files.keys() >= LOGS
     assert parts == {"collector.safetensors", "learner.safetensors", "state.json"}
     assert all(size > 0 for name, size in files.items() if name != "events.jsonl")
+
+
+def test_a_replay_is_a_part_of_its_own_in_the_checkpoint() -> None:
+    result = verify(small_config(CARTPOLE, *REPLAY), Trial(iterations=3, interruptions=1))
+    assert "replay.safetensors" in {file.file.partition("/")[2] for file in result.files}
+
+
+def test_a_replay_that_is_not_saved_cannot_be_verified() -> None:
+    with pytest.raises(ConfigError, match=r"learn.replay.saved = false"):
+        verify(small_config(CARTPOLE, *REPLAY, "learn.replay.saved=false"), TRIAL)
 
 
 def test_an_environment_that_forgets_its_generator_is_found_out() -> None:

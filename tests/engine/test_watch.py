@@ -112,3 +112,18 @@ def test_whoever_watches_is_told_of_every_stage() -> None:
     watch = Watch(clock=clock, entered=entered.append)
     spend(watch, clock, collect=1.0, learn=1.0)
     assert entered == ["collect", "learn"]
+
+
+def test_parts_of_a_stage_are_told_beside_it_once_per_lap() -> None:
+    clock = FakeClock()
+    watch = Watch(clock=clock)
+    with watch.stage("learn"):
+        for _ in range(2):
+            with watch.part("replay_draw"):
+                clock.pass_(0.25)
+        clock.pass_(0.5)
+    metrics = watch.lap(Work(10))
+    assert metrics["time/replay_draw_ms"] == 500.0
+    assert metrics["time/learn_seconds"] == 1.0
+    assert metrics["time/other_seconds"] == 0.0
+    assert "time/replay_draw_ms" not in watch.lap(Work(10))

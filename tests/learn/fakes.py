@@ -159,8 +159,14 @@ def collect(
     everywhere = torch.ones(steps, world.rows, dtype=torch.bool)
     at_end = torch.full((world.rows,), steps - 1)
     return Rollout(
-        obs={"x": stacked.pop("obs")},
-        **stacked,
+        obs={"x": stacked["obs"]},
+        action=stacked["action"],
+        log_prob=stacked["log_prob"],
+        value=stacked["value"],
+        reward=stacked["reward"],
+        terminated=stacked["terminated"],
+        truncated=stacked["truncated"],
+        started=stacked["started"],
         active=everywhere,
         forced=~everywhere,
         lost=~everywhere,

@@ -14,6 +14,7 @@ import torch
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import differences, from_values, to_values
 from longhaul.app.faults import FaultLog
+from longhaul.app.plan import replay_plan
 from longhaul.app.registry import Reference, find_kind
 from longhaul.core.config import convert
 from longhaul.core.env import VectorEnv
@@ -38,6 +39,7 @@ from longhaul.envs.faults import SILENCE, Listeners
 from longhaul.envs.starts import STARTS
 from longhaul.learn.config import LearnConfig
 from longhaul.learn.ppo import PPOLearner
+from longhaul.learn.replay import NoReplay, PrioritizedReplay, Replay
 from longhaul.learn.settings import learn_settings
 from longhaul.learn.vtrace import VTraceLearner
 from longhaul.runs.checkpoint import CheckpointStore
@@ -52,7 +54,7 @@ from longhaul.schedule.config import build_controllers
 from longhaul.schedule.schedule import Schedule
 from longhaul.tasks.kind import RunPlan, TaskRequest
 
-LEARNERS: dict[str, Callable[[Policy, LearnConfig, np.random.Generator], Learner]] = {
+LEARNERS: dict[str, Callable[[Policy, LearnConfig, np.random.Generator, Replay], Learner]] = {
     "ppo": PPOLearner,
     "vtrace": VTraceLearner,
 }
@@ -209,6 +211,22 @@ def check_task(config: RunConfig, task: Task, tell: Callable[[str], None]) -> Ta
     return replace(task, envs=check.source)
 
 
+def build_replay(config: RunConfig, task: Task, place: Place) -> Replay:
+    """Return what the learner keeps of earlier rollouts; its limits are told of."""
+    if not config.learn.replay.enabled:
+        return NoReplay()
+    if notice := replay_plan(config, task).notice:
+        place.tell(notice)
+    if not config.learn.replay.saved:
+        place.tell(
+            "learn.replay.saved = false: checkpoints leave the replay out, so that a resumed run "
+            "fills it anew and is not bit for bit the same"
+        )
+    return PrioritizedReplay(
+        config.learn.replay, Seeds(config.seed).generator("replay"), place.watch
+    )
+
+
 def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled:
     """Return the parts of a run in its directory."""
     task = check_task(config, build_task(config), place.tell)
@@ -216,8 +234,9 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
     schedule = build_schedule(config, task, settings)
     policy = build_policy(config, task, device)
     summary = Summary(task.summarise)
+    replay = build_replay(config, task, place)
     learner = LEARNERS[config.learn.algorithm](
-        policy, config.learn, Seeds(config.seed).generator("learn")
+        policy, config.learn, Seeds(config.seed).generator("learn"), replay
     )
     faults = FaultLog(place.directory.crash, place.tell)
     collector = build_collector(config, task, policy, faults.listeners)
@@ -229,7 +248,14 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
     )
     recorder = Recorder(
         place.directory,
-        {"collector": collector, "learner": learner, "schedule": schedule, "summary": summary},
+        {
+            "collector": collector,
+            "learner": learner,
+            "schedule": schedule,
+            "summary": summary,
+            # A part of its own, because it may be many times the size of all others.
+            **({"replay": replay} if config.learn.replay.enabled else {}),
+        },
         CheckpointStore(
             place.directory.checkpoints, checkpoint_config(config, task), stamp, place.clocks
         ),

@@ -11,21 +11,25 @@ from longhaul.app.config import RunConfig
 from longhaul.app.text import columns
 from longhaul.core.env import empty_actions
 from longhaul.core.task import Task
+from longhaul.learn.pieces import sequence_length
+from longhaul.learn.replay_plan import Layout, Piece, ReplayPlan
 
 MEGABYTE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Bytes by what they are for."""
+    """Bytes by what they are for, and what is worth a notice."""
 
     sizes: dict[str, int]
+    notices: tuple[str, ...] = ()
 
     def as_text(self) -> str:
         """Return a table in megabytes."""
         rows = [(name, f"{size / MEGABYTE:,.1f} MiB") for name, size in self.sizes.items()]
         rows.append(("together", f"{sum(self.sizes.values()) / MEGABYTE:,.1f} MiB"))
-        return columns(rows, header=("memory", "size"))
+        table = columns(rows, header=("memory", "size"))
+        return "\n".join([table, *self.notices])
 
 
 def memory_plan(config: RunConfig, task: Task) -> MemoryPlan:
@@ -41,11 +45,42 @@ def memory_plan(config: RunConfig, task: Task) -> MemoryPlan:
     step += spec.choices if spec.has_masks else 0
     rollouts = 2 if config.collect.overlap else 1
     memory = sum(part.numel() * part.element_size() for part in policy.initial(rows).values())
-    return MemoryPlan(
-        {
-            "rollouts": rollouts * step * rows * config.collect.steps,
-            "policy memory": memory,
-            "weights": weights * (2 if config.collect.overlap else 1),
-            "gradients and optimizer": 3 * weights,
-        }
+    sizes = {
+        "rollouts": rollouts * step * rows * config.collect.steps,
+        "policy memory": memory,
+        "weights": weights * (2 if config.collect.overlap else 1),
+        "gradients and optimizer": 3 * weights,
+    }
+    if not config.learn.replay.enabled:
+        return MemoryPlan(sizes)
+    plan = replay_plan(config, task)
+    kept = f"replay of {plan.sequences * plan.length:,} transitions"
+    return MemoryPlan({**sizes, kept: plan.nbytes}, (plan.notice,) if plan.notice else ())
+
+
+def replay_plan(config: RunConfig, task: Task) -> ReplayPlan:
+    """Return how much of the past fits; a replay that cannot hold a rollout is an error."""
+    spec, collect = task.envs.spec, config.collect
+    policy = task.make_policy()
+    length = sequence_length(
+        config.learn.replay.length,
+        steps=collect.steps,
+        chunk=collect.chunk or collect.steps,
+        recurrent=policy.recurrent,
     )
+    action = empty_actions(spec, 1)
+    layout = Layout(
+        length=length,
+        obs={
+            name: Piece(part.shape, np.dtype(part.dtype)) for name, part in spec.observation.items()
+        },
+        action=Piece(action.shape[1:], action.dtype),
+        choices=spec.choices if spec.has_masks else 0,
+        memory={
+            name: Piece(tuple(part.shape[1:]), part.numpy().dtype)
+            for name, part in policy.initial(1).items()
+        },
+    )
+    plan = ReplayPlan.of(layout, config.learn.replay)
+    plan.demand(config.num_envs * spec.rows * collect.steps // length)
+    return plan

@@ -14,7 +14,7 @@ from longhaul.app.assemble import build_schedule, build_settings, build_task
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import differences, from_values, parse_override, read_toml, to_values
 from longhaul.app.device import choose_device
-from longhaul.app.plan import memory_plan
+from longhaul.app.plan import memory_plan, replay_plan
 from longhaul.app.session import Asked, carry_out
 from longhaul.core.config import merge
 from longhaul.core.errors import ConfigError
@@ -29,7 +29,13 @@ def show_plan(config: RunConfig, *, as_json: bool) -> str:
     """Return the resolved configuration and the memory a run would take."""
     plan = memory_plan(config, build_checked(config))
     if as_json:
-        return json.dumps({"config": to_values(config), "memory_bytes": plan.sizes})
+        return json.dumps(
+            {
+                "config": to_values(config),
+                "memory_bytes": plan.sizes,
+                "notices": list(plan.notices),
+            }
+        )
     return f"{write_toml(to_values(config))}\n{plan.as_text()}"
 
 
@@ -47,10 +53,12 @@ def train_task(config: RunConfig, root: Path, asked: Asked) -> int:
 
 
 def build_checked(config: RunConfig) -> Task:
-    """Return the task once its schedule and network were built as well, for their errors."""
+    """Return the task once its schedule, network and replay were planned, for their errors."""
     task = build_task(config)
     build_schedule(config, task, build_settings(config, task))
     task.make_policy()
+    if config.learn.replay.enabled:
+        replay_plan(config, task)
     return task
 
 

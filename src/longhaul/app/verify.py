@@ -104,6 +104,11 @@ def verify(config: RunConfig, trial: Trial) -> Verification:
             "a resumed run is statistically the same but not bit for bit"
             + "".join(f" ({report})" for report in found)
         )
+    if config.learn.replay.enabled and not config.learn.replay.saved:
+        raise ConfigError(
+            "learn.replay.saved = false: a resumed run fills its replay anew and is not bit for "
+            "bit the same; set it to true to prove that the rest is"
+        )
     config = _lengthened(config, task, trial)
     with TemporaryDirectory(prefix="longhaul-verify-") as folder:
         whole = begin_run(config, Path(folder) / "whole")

@@ -34,5 +34,10 @@ TIMINGS = (
     Metric("time/evaluate_seconds", "time spent in an evaluation, if there was one", "s"),
     Metric("time/checkpoint_seconds", "time spent saving after the iteration before", "s"),
     Metric("time/other_seconds", "time spent on everything else", "s"),
+    Metric("time/replay_sample_ms", "time spent drawing replay samples, all of the below", "ms"),
+    Metric("time/replay_priority_ms", "time spent bringing priorities to a new alpha", "ms"),
+    Metric("time/replay_draw_ms", "time spent choosing sequences by their priority", "ms"),
+    Metric("time/replay_weight_ms", "time spent on importance weights", "ms"),
+    Metric("time/replay_gather_ms", "time spent copying the chosen sequences", "ms"),
 )
 """Rows of timings.jsonl: everything that depends on a clock."""

@@ -25,6 +25,7 @@ class Watch:
         self._entered = entered
         self._began = self._lap_began = clock()
         self._spent: dict[str, float] = {}
+        self._parts: dict[str, float] = {}
         self._env_steps = 0
 
     @contextmanager
@@ -36,6 +37,15 @@ class Watch:
             yield
         finally:
             self._spent[name] = self._spent.get(name, 0.0) + self._clock() - began
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Count the time inside as spent on `name`, which is part of some stage."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._parts[name] = self._parts.get(name, 0.0) + self._clock() - began
 
     def lap(self, rollout: Collected) -> Metrics:
         """Return the clock-dependent metrics since the last lap.
@@ -55,6 +65,7 @@ class Watch:
             if name in self._spent:
                 metrics[f"time/{name}_seconds"] = self._spent[name]
         metrics["time/other_seconds"] = max(seconds - sum(self._spent.values()), 0.0)
-        self._spent = {}
+        metrics |= {f"time/{name}_ms": 1000.0 * spent for name, spent in self._parts.items()}
+        self._spent, self._parts = {}, {}
         self._lap_began = now
         return metrics

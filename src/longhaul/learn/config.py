@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from longhaul.core.errors import ConfigError
+from longhaul.learn.replay_config import ReplayConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class LearnConfig:
     weights go back to those before the rollout and the learning rate is halved."""
     max_bad_rollouts: int = 3
     """Rollouts in a row that may be given up in that way before the run stops."""
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    """What is kept of earlier rollouts and learned from again."""
 
     def __post_init__(self) -> None:
         self.validate()

@@ -60,10 +60,15 @@ def vtrace_policy_gradient(
     return Part(weight * log_prob.detach(), weight * (scale / weight.numel()))
 
 
-def value_error(value: Tensor, target: Tensor, *, scale: float) -> Part:
-    """Return the squared error of values."""
+def value_error(
+    value: Tensor, target: Tensor, *, scale: float, weight: Tensor | None = None
+) -> Part:
+    """Return the squared error of values, each times its weight if there are any."""
     difference = value.detach() - target
-    return Part(difference.square(), difference.mul_(2.0 * scale / value.numel()))
+    squares = difference.square()
+    if weight is not None:
+        squares, difference = squares * weight, difference * weight
+    return Part(squares, difference.mul_(2.0 * scale / value.numel()))
 
 
 def clipped_value_error(

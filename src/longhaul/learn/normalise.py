@@ -52,9 +52,13 @@ class RewardScale:
 
     def scaled(self, rollout: Rollout, *, discount: float) -> Tensor:
         """Return the rollout's rewards [T, N] as the learner should see them."""
-        reward = rollout.reward
         if self._normalise:
             self._measure(rollout, discount)
+        return self.applied(rollout.reward)
+
+    def applied(self, reward: Tensor) -> Tensor:
+        """Return rewards of any time on the present scale, which stays as it is."""
+        if self._normalise:
             reward = reward / self._moments.deviation
         if self._clip > 0:
             reward = reward.clamp(-self._clip, self._clip)

@@ -30,6 +30,8 @@ from longhaul.learn.minibatches import Material, Minibatch
 from longhaul.learn.normalise import RewardScale
 from longhaul.learn.objective import common_pulls, policy_measures
 from longhaul.learn.optimise import Descent, Pull
+from longhaul.learn.rehearsal import Rehearsal
+from longhaul.learn.replay import NoReplay, Replay
 from longhaul.learn.settings import CLIP_RANGE, DISCOUNT, LEARNING_RATE, VALUE_WEIGHT
 
 _KL_TOLERANCE = 1.5  # as in Stable-Baselines3, so that a known target keeps its meaning
@@ -46,12 +48,19 @@ class _Epochs:
 class PPOLearner:
     """Learns from each rollout in several epochs of clipped steps; owns the policy's weights."""
 
-    def __init__(self, policy: Policy, config: LearnConfig, generator: np.random.Generator) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        config: LearnConfig,
+        generator: np.random.Generator,
+        replay: Replay | None = None,
+    ) -> None:
         self.policy = policy
         self._config = config
         self._generator = generator
         self._rewards = RewardScale(normalise=config.normalise_reward, clip=config.reward_clip)
         self._descent = Descent(policy, config)
+        self._rehearsal = Rehearsal(policy, config, replay or NoReplay(), self._rewards)
 
     def update(self, rollout: Rollout, settings: Settings) -> Metrics:
         """Learn from one rollout; the weights are finite afterwards, whatever it held."""
@@ -61,10 +70,11 @@ class PPOLearner:
             return {"fault/skipped_updates": 1.0, "fault/rollbacks": 0.0}
         advantages = self._advantages(rollout, settings)
         material = self._arrange(rollout, advantages)
+        self._rehearsal.begin(rollout, settings)
         self._descent.begin(settings[LEARNING_RATE])
         epochs = self._learn(material, settings)
         self.policy.observe(rollout.obs, rollout.active)
-        metrics = self._descent.finish()
+        metrics = {**self._descent.finish(), **self._rehearsal.metrics()}
         metrics["train/clip_range"] = settings[CLIP_RANGE]
         if epochs.stopped:
             metrics["train/epochs_run"] = float(epochs.begun)
@@ -105,6 +115,7 @@ class PPOLearner:
                 self._generator, minibatch=config.minibatch, accumulate=config.accumulate
             )
             for group in groups:
+                self._rehearsal.add(self._descent, settings)
                 if not self._add_group(material, group, settings):
                     return _Epochs(epoch + 1, stopped=True)
                 if not self._descent.step():

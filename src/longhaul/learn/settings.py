@@ -24,6 +24,29 @@ ENTROPY_WEIGHT = Setting(
 VALUE_WEIGHT = Setting(
     "learn.value_weight", _DEFAULTS.value_weight, "weight of the value loss", low=0.0
 )
+REPLAY_WEIGHT = Setting(
+    "learn.replay_weight", _DEFAULTS.replay.weight, "weight of the replay loss, if any", low=0.0
+)
+REPLAY_POLICY_WEIGHT = Setting(
+    "learn.replay_policy_weight",
+    _DEFAULTS.replay.policy_weight,
+    "weight of the policy's part within the replay loss",
+    low=0.0,
+)
+REPLAY_ALPHA = Setting(
+    "learn.replay_alpha",
+    _DEFAULTS.replay.alpha,
+    "how much priorities count when sequences are drawn",
+    low=0.0,
+    high=1.0,
+)
+REPLAY_BETA = Setting(
+    "learn.replay_beta",
+    _DEFAULTS.replay.beta,
+    "how far importance weights correct for the priorities",
+    low=0.0,
+    high=1.0,
+)
 
 
 def learn_settings(config: LearnConfig) -> tuple[Setting[float], ...]:
@@ -34,6 +57,10 @@ def learn_settings(config: LearnConfig) -> tuple[Setting[float], ...]:
         replace(CLIP_RANGE, default=config.clip_range),
         replace(ENTROPY_WEIGHT, default=config.entropy_weight),
         replace(VALUE_WEIGHT, default=config.value_weight),
+        replace(REPLAY_WEIGHT, default=config.replay.weight),
+        replace(REPLAY_POLICY_WEIGHT, default=config.replay.policy_weight),
+        replace(REPLAY_ALPHA, default=config.replay.alpha),
+        replace(REPLAY_BETA, default=config.replay.beta),
     )
 
 
