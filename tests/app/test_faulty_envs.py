@@ -6,15 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from longhaul.app.session import Asked, carry_out
+from longhaul.app.train import begin_run, resume_run
 from longhaul.app.verify import Trial, verify
-from longhaul.core.errors import NumericalError
+from longhaul.core.errors import ConfigError, NumericalError
 from longhaul.engine.summary import LOST_STEPS
 from longhaul.envs.processes.repro import reproduce
 from longhaul.runs.directory import RunDirectory
+from longhaul.runs.inspection import list_checkpoints, read_manifest
 from longhaul.runs.jsonl import Row, read_rows
-from tests.app.small import finished_run, small_config
+from tests.app.small import QUIET, finished_run, small_config, stopped_run
 from tests.faults.gymnasium_walk import GYMNASIUM_ID
 from tests.faults.trouble import Plan, tell, turns
+from tests.faults.walk import LONGEST
 
 TASK = f"gym:{GYMNASIUM_ID}"
 PROCESSES = ("env.runtime=processes", "env.processes.workers=2")
@@ -88,3 +92,45 @@ def test_a_run_that_drops_too_much_ends_as_numerically_broken(tmp_path: Path, ru
     with pytest.raises(NumericalError, match="4 transitions were dropped") as caught:
         finished_run(tmp_path / "runs", told(tmp_path), *kept, task=TASK)
     assert caught.value.exit_code == 4
+
+
+FIRST_COME = ("env.order=first-come", "num_envs=3", "collect.chunk=8")
+
+
+@pytest.mark.parametrize("core", ["none", "gru"])
+def test_a_run_first_come_first_served_survives_deaths_and_says_what_it_is(
+    tmp_path: Path, core: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell(tmp_path, Plan("kill", steps=(9,), times=1))
+    config = small_config(TASK, told(tmp_path), *FIRST_COME, f"policy.core={core}")
+    run = begin_run(config, tmp_path / "runs")
+    assert carry_out(run, config, Asked()) == 0
+    assert "not deterministic" in capsys.readouterr().err
+    assert turns(tmp_path) >= 1
+    kinds = {row["kind"] for row in rows(run, "sessions.jsonl") if row["event"] == "env_fault"}
+    assert kinds == {"died", "replaced"}
+    checkpoint = read_manifest(list_checkpoints(run.checkpoints)[0])
+    assert checkpoint.facts["order"] == "first-come"
+
+
+def test_a_run_first_come_first_served_goes_on_after_a_stop(tmp_path: Path) -> None:
+    run = stopped_run(tmp_path, told(tmp_path), *FIRST_COME, iterations=2, task=TASK)
+    assert resume_run(run.path, QUIET, total_timesteps=200, overrides=()) == 0
+    steps = [int(str(row["env_steps"])) for row in rows(run, "metrics.jsonl")]
+    assert steps == sorted(set(steps))
+    assert steps[-1] >= 200
+    lengths = [int(str(row["length"])) for row in rows(run, "episodes.jsonl")]
+    assert lengths
+    assert max(lengths) <= LONGEST
+
+
+def test_what_depends_on_timing_cannot_be_verified() -> None:
+    with pytest.raises(ConfigError, match="no two runs are bit for bit the same"):
+        verify(small_config(TASK, *FIRST_COME), Trial(iterations=2, interruptions=1))
+
+
+@pytest.mark.parametrize("where", ["probe:chase", "env.runtime=serial"])
+def test_first_come_is_for_worker_processes_only(tmp_path: Path, where: str) -> None:
+    task, override = (where, "seed=1") if ":" in where else (TASK, where)
+    with pytest.raises(ConfigError, match="is for worker processes"):
+        finished_run(tmp_path, "env.order=first-come", override, task=task)

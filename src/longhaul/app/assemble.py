@@ -27,6 +27,7 @@ from longhaul.core.spaces import Tier
 from longhaul.core.task import Task
 from longhaul.engine.collector import RolloutCollector
 from longhaul.engine.evaluator import EpisodeEvaluator
+from longhaul.engine.first_come import FirstComeCollector
 from longhaul.engine.loop import Parts
 from longhaul.engine.overlap import OverlapCollector
 from longhaul.engine.stop import Until, at_the_end
@@ -36,6 +37,7 @@ from longhaul.engine.watch import Watch
 from longhaul.envs.build import Supervision, make_vector_env
 from longhaul.envs.checks import check_seeds
 from longhaul.envs.faults import SILENCE, Listeners
+from longhaul.envs.processes.first_come import FirstComeVectorEnv
 from longhaul.envs.starts import STARTS
 from longhaul.learn.config import LearnConfig
 from longhaul.learn.ppo import PPOLearner
@@ -53,6 +55,11 @@ from longhaul.runs.recorder import Recorder
 from longhaul.schedule.config import build_controllers
 from longhaul.schedule.schedule import Schedule
 from longhaul.tasks.kind import RunPlan, TaskRequest
+
+NOT_DETERMINISTIC = (
+    "env.order = 'first-come': this run is not deterministic; which environments act together "
+    "depends on timing, so that a resumed run is statistically the same but not bit for bit"
+)
 
 LEARNERS: dict[str, Callable[[Policy, LearnConfig, np.random.Generator, Replay], Learner]] = {
     "ppo": PPOLearner,
@@ -148,6 +155,8 @@ def build_evaluator(
     config: RunConfig, task: Task, policy: Policy, listeners: Listeners = SILENCE
 ) -> EpisodeEvaluator | SuiteEvaluator:
     """Return the evaluator of a policy: on the task's own suites, if it brings any."""
+    # What is measured must not depend on timing, whatever is trained on does.
+    config = replace(config, env=replace(config.env, order="lockstep"))
     if task.evaluation.suite is None:
         return EpisodeEvaluator(
             lambda seeds, count: build_env(config, task, seeds, count, listeners),
@@ -172,9 +181,14 @@ def build_collector(
     seeds = Seeds(config.seed)
     env = build_env(config, task, DerivedSeeds(seeds), config.num_envs, listeners)
     acting = copy.deepcopy(policy) if config.collect.overlap else policy
-    collector = RolloutCollector(
-        env, acting, seeds, steps=config.collect.steps, chunk=config.collect.chunk
-    )
+    steps, chunk = config.collect.steps, config.collect.chunk
+    if isinstance(env, FirstComeVectorEnv):
+        share = config.env.first_come_share
+        collector: RolloutCollector = FirstComeCollector(
+            env, acting, seeds, steps=steps, chunk=chunk, share=share
+        )
+    else:
+        collector = RolloutCollector(env, acting, seeds, steps=steps, chunk=chunk)
     return OverlapCollector(collector, policy) if config.collect.overlap else collector
 
 
@@ -230,6 +244,8 @@ def build_replay(config: RunConfig, task: Task, place: Place) -> Replay:
 def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled:
     """Return the parts of a run in its directory."""
     task = check_task(config, build_task(config), place.tell)
+    if config.env.order == "first-come":
+        place.tell(NOT_DETERMINISTIC)
     settings = build_settings(config, task)
     schedule = build_schedule(config, task, settings)
     policy = build_policy(config, task, device)
@@ -244,7 +260,11 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
     stamp = Stamp(
         identity=identity(config),
         versions=installed_versions(),
-        facts={"tier": task.envs.spec.tier.value, "device": str(device)},
+        facts={
+            "tier": task.envs.spec.tier.value,
+            "order": config.env.order,
+            "device": str(device),
+        },
     )
     recorder = Recorder(
         place.directory,

@@ -95,6 +95,11 @@ class Verification:
 
 def verify(config: RunConfig, trial: Trial) -> Verification:
     """Train the same run twice, once interrupted, and compare everything that was written."""
+    if config.env.order == "first-come":
+        raise ConfigError(
+            "env.order = 'first-come' depends on timing, so that no two runs are bit for bit the "
+            "same; verify with env.order = 'lockstep'"
+        )
     found: list[str] = []
     task = check_task(config, build_task(config), found.append)
     tier = task.envs.spec.tier

@@ -253,6 +253,27 @@ class VectorEnv(Stateful, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Rows whose last action has an outcome; only these rows of the step's slots mean anything."""
+
+    rows: NDArray[np.int64]  # all rows of the envs that answered, ascending
+    step: Step
+
+
+class FirstComeEnv(VectorEnv, Protocol):
+    """Environments that need not wait for each other; `step` waits for all of them."""
+
+    def send(self, rows: NDArray[np.int64], actions: Array) -> None:
+        """Act in these rows, all rows of their envs, with `actions` [len(rows), ...]; no waiting.
+
+        Envs that are no more are passed over.
+        """
+
+    def gather(self, share: float) -> Arrivals:
+        """Return once at least this share of the envs has answered; 1 waits for all."""
+
+
+@dataclass(frozen=True, slots=True)
 class SingleEnvs:
     """Envs made one by one; `make` must be picklable, so that a worker process can call it."""
 

@@ -42,14 +42,19 @@ class RolloutCollector:
             self._begun = True
         noise_seed = int(self._noise.integers(2**31))
         self.policy.set_noise(noise_seed)
+        tape = self._record(settings)
+        rollout = tape.finish(self.policy, self._present_memory(), settings, noise_seed=noise_seed)
+        return replace(rollout, starts_dealt=self.env.starts_used - dealt_before)
+
+    def _record(self, settings: Settings) -> Tape:
+        """Act for a whole rollout and return the record of it."""
         tape = Tape(
             self.env, self._memory, steps=self._steps, chunk=self._chunk, device=self._device
         )
         with torch.inference_mode():
             for step in range(self._steps):
                 self._advance(tape, step, settings)
-        rollout = tape.finish(self.policy, self._present_memory(), settings, noise_seed=noise_seed)
-        return replace(rollout, starts_dealt=self.env.starts_used - dealt_before)
+        return tape
 
     def _advance(self, tape: Tape, step: int, settings: Settings) -> None:
         memory = self._present_memory()

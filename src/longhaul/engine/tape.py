@@ -51,7 +51,7 @@ class Tape:
         }
         self._episodes: list[Episode] = []
         self._events: list[EnvEvent] = []
-        self._truncations: list[tuple[int, Array, dict[str, Array], Memory]] = []
+        self._truncations: list[tuple[Array, Array, dict[str, Array], Memory]] = []
         self._terms = dict.fromkeys(slots.terms, 0.0)
 
     def before(self, step: int, memory: Memory) -> tuple[TensorTree, Tensor | None]:
@@ -87,19 +87,21 @@ class Tape:
         if result.events:
             self._events.extend(result.events)
         if result.finals is not None:
-            self._keep_truncated(step, result.finals, act.memory)
+            steps = np.full(len(result.finals.rows), step)
+            self._keep_truncated(steps, result.finals, act.memory)
         for name, term in slots.terms.items():
             self._terms[name] += float(term[self._flags[1, step]].sum(dtype=np.float64))
 
-    def _keep_truncated(self, step: int, finals: Finals, memory: Memory) -> None:
-        cut = self._flags[3, step, finals.rows] & ~self._flags[2, step, finals.rows]
+    def _keep_truncated(self, steps: Array, finals: Finals, memory: Memory) -> None:
+        """Keep the last observations of rows that were cut; `steps` holds the step of each."""
+        cut = self._flags[3, steps, finals.rows] & ~self._flags[2, steps, finals.rows]
         if not cut.any():
             return
         rows = finals.rows[cut]
         index = torch.from_numpy(rows).to(self._device)
         self._truncations.append(
             (
-                step,
+                steps[cut],
                 rows,
                 {name: part[cut] for name, part in finals.obs.items()},
                 {name: part[index] for name, part in memory.items()},
@@ -151,17 +153,22 @@ class Tape:
         if not kept:
             nothing = torch.empty(0, dtype=torch.int64)
             return Bootstrap(nothing, nothing, {}, {}, torch.empty(0))
+        steps = np.concatenate([steps for steps, _, _, _ in kept])
+        rows = np.concatenate([rows for _, rows, _, _ in kept])
+        order = np.lexsort((rows, steps))
+        index = torch.from_numpy(order).to(self._device)
         return _bootstrap(
             policy,
             settings,
-            step=torch.cat([torch.full((len(rows),), step) for step, rows, _, _ in kept]),
-            row=torch.from_numpy(np.concatenate([rows for _, rows, _, _ in kept])),
+            step=torch.from_numpy(steps[order]),
+            row=torch.from_numpy(rows[order]),
             obs={
-                name: torch.from_numpy(np.concatenate([obs[name] for _, _, obs, _ in kept]))
+                name: torch.from_numpy(np.concatenate([obs[name] for _, _, obs, _ in kept])[order])
                 for name in self._obs
             },
             memory={
-                name: torch.cat([memory[name] for _, _, _, memory in kept]) for name in self._memory
+                name: torch.cat([memory[name] for _, _, _, memory in kept])[index]
+                for name in self._memory
             },
         )
 

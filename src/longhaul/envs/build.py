@@ -9,9 +9,10 @@ from longhaul.core.env import BatchedEnvs, EnvSource, SingleEnvs, VectorEnv
 from longhaul.core.errors import ConfigError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.envs.batched import BatchedVectorEnv
-from longhaul.envs.config import EnvConfig, ProcessesConfig, Runtime
+from longhaul.envs.config import EnvConfig, ProcessesConfig, Runtime, StepOrder
 from longhaul.envs.faults import SILENCE, Listeners
 from longhaul.envs.losses import Border
+from longhaul.envs.processes.first_come import FirstComeVectorEnv
 from longhaul.envs.processes.vector import ProcessVectorEnv
 from longhaul.envs.serial import SerialVectorEnv
 
@@ -24,11 +25,12 @@ class Supervision:
 
     config: ProcessesConfig = field(default_factory=ProcessesConfig)
     border: Border = field(default_factory=Border)
+    order: StepOrder = "lockstep"
 
     @staticmethod
     def of(config: EnvConfig, listeners: Listeners = SILENCE) -> Supervision:
         """Return what the user's settings ask for."""
-        return Supervision(config.processes, Border(config.most_dropped, listeners))
+        return Supervision(config.processes, Border(config.most_dropped, listeners), config.order)
 
 
 UNWATCHED = Supervision()
@@ -46,6 +48,8 @@ def make_vector_env(
     """Return `count` environments of `source`, run the way it offers or the way asked for."""
     if threads < 0:
         raise ConfigError(f"env.threads = {threads}: give 0 for one per core, or a number")
+    if supervision.order == "first-come":
+        return _first_come(source, count, seeds, runtime, supervision)
     match source:
         case SingleEnvs():
             if runtime == "batched":
@@ -67,6 +71,19 @@ def make_vector_env(
             # Serial for a batch is the same arrays without threads: nothing else would differ.
             used = 1 if runtime == "serial" else threads or _auto_threads()
             return BatchedVectorEnv(source, count, seeds, threads=used, border=supervision.border)
+
+
+def _first_come(
+    source: EnvSource, count: int, seeds: EpisodeSeeds, runtime: Runtime, supervision: Supervision
+) -> FirstComeVectorEnv:
+    if not isinstance(source, SingleEnvs) or runtime not in ("auto", "processes"):
+        raise ConfigError(
+            f"env.order = 'first-come' is for worker processes, and {source.spec.id} is to run "
+            "in the trainer's process; use 'lockstep'"
+        )
+    return FirstComeVectorEnv(
+        source, count, seeds, config=supervision.config, border=supervision.border
+    )
 
 
 def _auto_threads() -> int:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from longhaul.core.errors import ConfigError
+
 Runtime = Literal["auto", "serial", "batched", "processes"]
+StepOrder = Literal["lockstep", "first-come"]
 TierChoice = Literal["auto", "A", "B", "C", "D"]
 
 
@@ -14,8 +17,8 @@ class ProcessesConfig:
     """Settings of the `[env.processes]` table: worker processes and what they may do wrong."""
 
     workers: int = 0
-    """Worker processes that share the environments; 0 takes one per core. Results do not depend
-    on it."""
+    """Worker processes that share the environments; 0 takes one per core, or one per environment
+    if they are stepped first come, first served. Results do not depend on it."""
     least_deadline_seconds: float = 5.0
     """An environment that does not answer for 20 times its usual time counts as hung, but never
     before this time."""
@@ -63,7 +66,20 @@ class EnvConfig:
     check_seeds: bool = True
     """Before training, compare two resets and two short episodes with one seed; an environment
     that differs is reported and run as tier D."""
+    order: StepOrder = "lockstep"
+    """Who acts together: all environments in `lockstep`, or `first-come`, in worker processes,
+    those that have answered first, which is faster where environments differ in speed. The latter
+    depends on timing, so that no two runs are the same."""
+    first_come_share: float = 0.5
+    """Share of the environments that must have answered before the policy acts again, if they are
+    stepped first come, first served."""
     most_dropped: int = 100
     """Transitions with unusable values that may be dropped before the run stops with exit 4."""
     processes: ProcessesConfig = field(default_factory=ProcessesConfig)
     """How worker processes are supervised, for the `processes` runtime."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.first_come_share <= 1:
+            raise ConfigError(
+                f"env.first_come_share = {self.first_come_share} must be more than 0, at most 1"
+            )

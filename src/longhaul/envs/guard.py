@@ -78,6 +78,28 @@ def _non_finite(name: str, part: Array, finite: Bools) -> Fault:
     return Fault(row, f"{name} is {value}{where}")
 
 
+def loose_row(spec: EnvSpec, active: Bools, ended: Bools, over: list[int]) -> Fault | None:
+    """Return a row whose episode stops without an end, or goes on after it; `over` are envs.
+
+    Either would let a value be learned across two episodes.
+    """
+    if spec.rows == 1 and np.count_nonzero(ended) == len(over) and ended[over].all():
+        return None
+    is_over = np.zeros(len(active) // spec.rows, np.bool_)
+    is_over[over] = True
+    loose = np.flatnonzero(active & (ended ^ np.repeat(is_over, spec.rows)))
+    if loose.size == 0:
+        return None
+    row = int(loose[0])
+    env, own = divmod(row, spec.rows)
+    problem = (
+        f"the episode is over, but row {own} is neither terminated, truncated nor inactive"
+        if is_over[env]
+        else f"row {own} ended, but stays active in an episode that goes on"
+    )
+    return Fault(row, problem)
+
+
 def bounded(ending: Ending) -> Ending:
     """Return the ending with plain numbers; refuse what would swell the logs."""
     if len(ending.reason) > LONGEST_REASON:

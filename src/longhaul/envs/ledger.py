@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 import numpy as np
@@ -38,7 +39,7 @@ class EpisodeLedger:
 
     def reopen(self, env: int) -> None:
         """Count the present episode of `env` from its beginning."""
-        self.begun[env] = self.tick
+        self.begun[env] = self.now(env)
         self.returns[self.rows(env)] = 0.0
 
     def advance(self, reward: Floats) -> None:
@@ -68,7 +69,11 @@ class EpisodeLedger:
 
     def length(self, env: int) -> int:
         """Return the steps taken in the present episode of `env`."""
-        return self.tick - self.begun[env]
+        return self.now(env) - self.begun[env]
+
+    def now(self, env: int) -> int:
+        """Return the tick `env` has come to."""
+        return self.tick
 
     def rows(self, env: int) -> slice:
         """Return the rows of `env`."""
@@ -111,6 +116,31 @@ class EpisodeLedger:
         self.returns[...] = state["returns"]
         self.starts = [tupled(start) for start in state["starts"]]
         self.settings = [None if index is None else known[index] for index in state["settings"]]
+
+
+class OwnPaceLedger(EpisodeLedger):
+    """The same for environments that do not step together: each has a tick of its own."""
+
+    def __init__(self, spec: EnvSpec, count: int, seeds: EpisodeSeeds) -> None:
+        super().__init__(spec, count, seeds)
+        self._ticks = [0] * count
+
+    def now(self, env: int) -> int:
+        """Return the tick `env` has come to."""
+        return self._ticks[env]
+
+    def advance_some(self, envs: Iterable[int], reward: Floats) -> None:
+        """Count one step of these environments."""
+        for env in envs:
+            self._ticks[env] += 1
+            rows = self.rows(env)
+            self.returns[rows] += reward[rows]
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue with saved episodes."""
+        super().load_state_dict(state)
+        self._ticks = [int(length) for length in state["lengths"]]
+        self.begun = [0] * len(self._ticks)
 
 
 def saved_settings(values: dict[str, SettingValue]) -> State:

@@ -16,10 +16,11 @@ from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Continuous, EnvSpec, Tier
 from longhaul.core.state import State
-from longhaul.envs.guard import SlotGuard
+from longhaul.envs.guard import Fault as SlotFault
+from longhaul.envs.guard import SlotGuard, loose_row
 from longhaul.envs.ledger import EpisodeLedger, restored_settings, saved_settings
 from longhaul.envs.losses import LAST_ACTIONS, Border, GivenUp, LostEpisodes
-from longhaul.envs.replay_log import ActionLog, observation_digest, replay_mismatch
+from longhaul.envs.replay_log import ActionLog, KeptActions, observation_digest, replay_mismatch
 from longhaul.envs.starts import StartDealer
 
 
@@ -34,10 +35,10 @@ class Lockstep(ABC):
         self._spec = spec
         self._count = count
         self._slots, self._actions = self._allocate()
-        self._ledger = EpisodeLedger(spec, count, seeds)
+        self._ledger = self._make_ledger(seeds)
         self._dealer = StartDealer()
         self._guard = SlotGuard(spec, self._slots)
-        self._log = ActionLog(spec.action, self._actions.shape, self._oldest_tick)
+        self._log = self._make_log()
         border = border or Border()
         self._listeners = border.listeners
         self._losses = LostEpisodes(
@@ -58,6 +59,14 @@ class Lockstep(ABC):
         """Return the arrays the simulators write, and those they read their actions from."""
         rows = self._count * self._spec.rows
         return Slots.allocate(self._spec, rows), empty_actions(self._spec, rows)
+
+    def _make_ledger(self, seeds: EpisodeSeeds) -> EpisodeLedger:
+        """Return the record of running episodes."""
+        return EpisodeLedger(self._spec, self._count, seeds)
+
+    def _make_log(self) -> KeptActions:
+        """Return the log of their actions."""
+        return ActionLog(self._spec.action, self._actions.shape, self._oldest_tick)
 
     def _oldest_tick(self) -> int:
         """Return the tick of the first action that may still be needed."""
@@ -191,7 +200,7 @@ class Lockstep(ABC):
         self._ledger.load_state_dict(state["ledger"])
         self._dealer.load_state_dict(state["dealer"])
         self._losses.load_state_dict(state.get("losses", self._losses.state_dict()))
-        self._log.restart(self._ledger.tick)
+        self._log.restart(self._ledger)
         values = state["settings"]
         self._settings = None if values is None else restored_settings(values)
         self._running = state["running"]
@@ -220,11 +229,14 @@ class Lockstep(ABC):
                 f"{self._spec.id}: actions have shape {actions.shape}, not {self._actions.shape}"
             )
         np.copyto(self._actions, actions)
+        self._refuse_non_finite_actions()
+        self._log.append(self._actions)
+
+    def _refuse_non_finite_actions(self) -> None:
         if self._is_continuous and not np.isfinite(self._actions).all():
             row = int(np.argwhere(~np.isfinite(self._actions))[0][0])
             where = self._ledger.where(row // self._spec.rows)
             raise NumericalError(f"{where}: the policy's action is {self._actions[row].tolist()}")
-        self._log.append(self._actions)
 
     def _drop_unusable(
         self, endings: Sequence[tuple[int, Ending]], *, in_step: bool
@@ -234,7 +246,7 @@ class Lockstep(ABC):
         Return the endings of the others.
         """
         stage = "step" if in_step else "reset"
-        while (fault := self._guard.fault()) is not None:
+        while (fault := self._find_fault()) is not None:
             env = fault.row // self._spec.rows
             assert env not in self._losses.forsaken
             self._refuse(GivenUp(env, "unusable", stage, fault.problem, in_step=in_step))
@@ -242,6 +254,10 @@ class Lockstep(ABC):
         if not forsaken:
             return endings
         return [one for one in endings if one[0] not in forsaken]
+
+    def _find_fault(self) -> SlotFault | None:
+        """Return the first row that was written with something unusable."""
+        return self._guard.fault()
 
     def _refuse(self, given_up: GivenUp) -> None:
         """Drop what an env in this process gave: tell of it and give its episode up."""
@@ -277,30 +293,12 @@ class Lockstep(ABC):
         if rows.size == 0 and not endings:
             return None, ()
         finals = Finals(rows, {name: part[rows] for name, part in self._slots.obs.items()})
-        self._refuse_loose_rows(ended, [env for env, _ in endings])
+        over = [env for env, _ in endings]
+        if (loose := loose_row(self._spec, self._slots.active, ended, over)) is not None:
+            env = loose.row // self._spec.rows
+            raise EnvError(f"{self._ledger.where(env)}: {loose.problem}")
         episodes = tuple(self._ledger.finish(env, ending) for env, ending in endings)
         return finals if rows.size else None, episodes
-
-    def _refuse_loose_rows(self, ended: NDArray[np.bool_], over: list[int]) -> None:
-        """Refuse rows whose episode stops without an end, or goes on after it.
-
-        Either would let a value be learned across two episodes.
-        """
-        if self._spec.rows == 1 and np.count_nonzero(ended) == len(over) and ended[over].all():
-            return
-        is_over = np.zeros(self._count, np.bool_)
-        is_over[over] = True
-        loose = self._slots.active & (ended ^ np.repeat(is_over, self._spec.rows))
-        if not loose.any():
-            return
-        row = int(np.flatnonzero(loose)[0])
-        env, own = divmod(row, self._spec.rows)
-        problem = (
-            f"the episode is over, but row {own} is neither terminated, truncated nor inactive"
-            if is_over[env]
-            else f"row {own} ended, but stays active in an episode that goes on"
-        )
-        raise EnvError(f"{self._ledger.where(env)}: {problem}")
 
     def _begin_next(self, envs: Sequence[int]) -> None:
         for env in envs:
@@ -348,15 +346,15 @@ class Lockstep(ABC):
 
     def _replay(self, replay: State) -> None:
         """Bring every simulator back to where it was by its seed and actions, and check it."""
-        ledger = self._ledger
-        self._log.restart(min(ledger.begun))
-        self._log.extend(ledger.tick - min(ledger.begun))
-        position = 0
-        for env in range(self._count):
-            actions = replay["actions"][position : position + ledger.length(env)]
-            position += len(actions)
-            self._log.fill(ledger.begun[env], ledger.rows(env), actions)
+        for env, actions in enumerate(self._refilled_log(replay)):
             self._replay_one(env, actions.astype(self._actions.dtype), replay["digests"][env])
+
+    def _refilled_log(self, replay: State) -> list[Array]:
+        """Put the saved actions back into the log; return those of each env."""
+        ends = np.cumsum([self._ledger.length(env) for env in range(self._count)])
+        pieces = np.split(replay["actions"], ends[:-1])
+        self._log.refill(self._ledger, pieces)
+        return pieces
 
     def _replay_one(self, env: int, actions: Array, digest: str) -> None:
         ledger = self._ledger

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from longhaul.core.env import Array, Slots
 from longhaul.core.errors import EnvError
 from longhaul.core.spaces import ActionSpec, Continuous, Discrete, MultiDiscrete, Tier
+from longhaul.envs.ledger import EpisodeLedger
+
+
+class KeptActions(Protocol):
+    """The actions of all running episodes."""
+
+    def append(self, actions: Array) -> None:
+        """Keep the next actions of all environments."""
+
+    def since(self, tick: int, rows: slice) -> Array:
+        """Return a copy of the actions of one env's rows from `tick` on, as far as kept."""
+
+    def restart(self, ledger: EpisodeLedger) -> None:
+        """Forget everything; the next actions follow the ledger's present state."""
+
+    def refill(self, ledger: EpisodeLedger, pieces: Sequence[Array]) -> None:
+        """Put back the actions of every env's running episode."""
 
 
 class ActionLog:
@@ -34,20 +53,34 @@ class ActionLog:
         """Return a copy of the actions of these rows from `tick` on, as far as they are kept."""
         return self._stored[max(tick - self._first, 0) : self._size, rows].copy()
 
-    def restart(self, tick: int) -> None:
+    def restart(self, ledger: EpisodeLedger) -> None:
+        """Forget everything; the next actions are those of the ledger's tick."""
+        self.restart_at(ledger.tick)
+
+    def refill(self, ledger: EpisodeLedger, pieces: Sequence[Array]) -> None:
+        """Put back the actions of every env's running episode."""
+        self.restart_at(min(ledger.begun))
+        self.extend(ledger.tick - self._first)
+        for env, actions in enumerate(pieces):
+            begin = ledger.begun[env] - self._first
+            self._stored[begin : self._size, ledger.rows(env)] = actions
+
+    def restart_at(self, tick: int) -> None:
         """Forget everything; the next actions are those of `tick`."""
         self._first = tick
         self._size = 0
 
-    def fill(self, tick: int, rows: slice, actions: Array) -> None:
-        """Put back the actions these rows took from `tick` on, up to the newest stored step."""
-        self._stored[tick - self._first : self._size, rows] = actions
-
     def extend(self, steps: int) -> None:
-        """Make `steps` more ticks stored, to be filled row by row."""
+        """Make `steps` more ticks stored, to be filled."""
         while self._size + steps > len(self._stored):
             self._stored = np.concatenate([self._stored, np.zeros_like(self._stored)])
         self._size += steps
+
+    def put_back(self, actions: Array) -> None:
+        """Append several steps at once, of all rows."""
+        begin = self._size
+        self.extend(len(actions))
+        self._stored[begin : self._size] = actions
 
     def _make_room(self) -> None:
         """Drop what no running episode needs; if that is less than half, double the room."""
@@ -58,6 +91,46 @@ class ActionLog:
         self._first += self._size - len(keep)
         self._size = len(keep)
         self._stored = room
+
+
+class OwnPaceLog:
+    """The same for environments that do not step together: a log for each."""
+
+    def __init__(
+        self, action: ActionSpec, shapes: Sequence[tuple[int, ...]], oldest: Callable[[int], int]
+    ) -> None:
+        self._logs = [
+            ActionLog(action, shape, functools.partial(oldest, env))
+            for env, shape in enumerate(shapes)
+        ]
+        self._rows = [shape[0] for shape in shapes]
+
+    def append(self, actions: Array) -> None:
+        """Keep the next actions of all environments."""
+        begin = 0
+        for log, rows in zip(self._logs, self._rows, strict=True):
+            log.append(actions[begin : begin + rows])
+            begin += rows
+
+    def append_one(self, env: int, actions: Array) -> None:
+        """Keep the next actions of one environment."""
+        self._logs[env].append(actions)
+
+    def since(self, tick: int, rows: slice) -> Array:
+        """Return a copy of one env's actions from its own `tick` on, as far as they are kept."""
+        log: ActionLog = self._logs[rows.start // self._rows[0]]
+        return log.since(tick, slice(None))
+
+    def restart(self, ledger: EpisodeLedger) -> None:
+        """Forget everything; the next actions are those of each env's present tick."""
+        for env, log in enumerate(self._logs):
+            log.restart_at(ledger.now(env))
+
+    def refill(self, ledger: EpisodeLedger, pieces: Sequence[Array]) -> None:
+        """Put back the actions of every env's running episode."""
+        for env, (log, actions) in enumerate(zip(self._logs, pieces, strict=True)):
+            log.restart_at(ledger.begun[env])
+            log.put_back(actions)
 
 
 def _narrow_dtype(action: ActionSpec) -> np.dtype[np.generic]:

@@ -43,9 +43,11 @@ class RestartBudget:
         """Forget a worker's failures to make its environments."""
         self._construct_failures.pop(worker, None)
 
-    def stepped(self) -> None:
-        """Forget what came in a row: a step was done by all."""
-        if self._in_a_row:
+    def stepped(self, worker: int | None = None) -> None:
+        """Forget what came in a row: a step was done by this worker, or by all."""
+        if worker is not None:
+            self._in_a_row.pop(worker, None)
+        elif self._in_a_row:
             self._in_a_row.clear()
 
 

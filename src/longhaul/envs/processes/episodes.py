@@ -12,13 +12,15 @@ from longhaul.core.state import State
 from longhaul.envs.ledger import EpisodeLedger
 from longhaul.envs.losses import LAST_ACTIONS
 from longhaul.envs.processes.messages import Beginning, Playback, Played
-from longhaul.envs.replay_log import ActionLog, observation_digest
+from longhaul.envs.replay_log import KeptActions, observation_digest
 
 
 class RunningEpisodes:
     """What is known of each env's episode: enough to play it again up to the present step."""
 
-    def __init__(self, spec: EnvSpec, ledger: EpisodeLedger, log: ActionLog, slots: Slots) -> None:
+    def __init__(
+        self, spec: EnvSpec, ledger: EpisodeLedger, log: KeptActions, slots: Slots
+    ) -> None:
         self._spec = spec
         self.ledger = ledger
         self._log = log
@@ -40,16 +42,17 @@ class RunningEpisodes:
 
     def oldest(self) -> int:
         """Return the tick of the first action that may still be needed."""
-        begun = self.ledger.begun
+        return min(self.oldest_of(env) for env in range(len(self.ledger.begun)))
+
+    def oldest_of(self, env: int) -> int:
+        """Return the tick of the first action of one env that may still be needed."""
         if not self.can_replay:
-            return max(self.ledger.tick - LAST_ACTIONS, 0)
-        return min(
-            self._bases[env][1] if env in self._bases else tick for env, tick in enumerate(begun)
-        )
+            return max(self.ledger.now(env) - LAST_ACTIONS, 0)
+        return self._bases[env][1] if env in self._bases else self.ledger.begun[env]
 
     def rebase(self, env: int, snapshot: State) -> None:
         """Continue from this native state from now on, instead of from the episode's seed."""
-        self._bases[env] = (snapshot, self.ledger.tick)
+        self._bases[env] = (snapshot, self.ledger.now(env))
 
     def opened(self, env: int) -> None:
         """Take note that an env's next episode is about to begin."""

@@ -76,6 +76,8 @@ class Fleet:
         self._words = {worker: mailbox.words(worker) for worker in shares}
         self._processes: dict[int, WorkerProcess] = {}
         self._losses: dict[int, Loss] = {}
+        self._posted: dict[int, _Silence] = {}  # workers with an order that is not waited for
+        self._looked = 0.0
         self._generation = 0
         self._spec = source.spec
         self._count = count
@@ -139,6 +141,58 @@ class Fleet:
                 if not self._receive(process, results):
                     self._look(vigil)
         return results
+
+    def post(self, worker: int, order: Order) -> None:
+        """Give one worker an order without waiting; `collect` brings the answer."""
+        if not self._posted:
+            self._looked = time.monotonic()
+        self._posted[worker] = _Silence(self._words[worker][COUNT])
+        process = self._processes.get(worker)
+        if process is not None:
+            # A worker that is gone is found out when its answer is collected.
+            with suppress(ChannelClosedError):
+                process.channel.order(order.kind, _packed(order.payload))
+
+    def collect(self) -> dict[int, Answer | Loss]:
+        """Wait until any worker answers what was posted; return all that is there.
+
+        At most one of them is a loss, so that each can be made good before the next is known.
+        """
+        results: dict[int, Answer | Loss] = {}
+        while not results and self._posted:
+            is_whole = True
+            for process in self._posted_and_ready():
+                self._receive(process, results)
+                if isinstance(results.get(process.worker), Loss):
+                    is_whole = False
+                    break
+            if is_whole and time.monotonic() - self._looked >= SLICE_SECONDS:
+                self._look_at_posted(results)
+        for worker in results:
+            del self._posted[worker]
+        return results
+
+    def _posted_and_ready(self) -> list[WorkerProcess]:
+        """Wait for a slice of time at most; return who has something to say, or is gone."""
+        poll = select.poll()
+        speakers = {}
+        for worker in self._posted:
+            process = self._processes[worker]
+            speakers[process.channel.descriptor] = process
+            poll.register(process.channel.descriptor, select.POLLIN)
+        return [speakers[descriptor] for descriptor, _ in poll.poll(SLICE_SECONDS * 1000)]
+
+    def _look_at_posted(self, results: dict[int, Answer | Loss]) -> None:
+        """Look at silent workers one slice of time after the last look, however long it was."""
+        self._looked = time.monotonic()
+        for worker in list(self._posted):
+            if worker in results:
+                continue
+            silences = {worker: self._posted[worker]}
+            self._look(_Vigil([self._processes[worker]], results, math.inf, silences))
+            self._posted[worker] = silences[worker]
+            if isinstance(results.get(worker), Loss):
+                return
 
     def step_all(self, workers: Collection[int]) -> dict[int, Answer | Loss]:
         """Step every environment of these workers; the way of nearly all steps."""
@@ -248,8 +302,9 @@ def _packed(payload: Any) -> bytes:
 
 
 def _has_spoken(process: WorkerProcess) -> bool:
-    ready, _, _ = select.select([process.channel.descriptor], [], [], 0)
-    return bool(ready)
+    poll = select.poll()
+    poll.register(process.channel.descriptor, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _packed_factory(source: SingleEnvs) -> tuple[bytes, dict[str, Any] | None]:

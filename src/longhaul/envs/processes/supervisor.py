@@ -84,6 +84,10 @@ class Supervisor:
         )
         return self.settle(job, todo, results)
 
+    def post(self, job: Job, worker: int, envs: Sequence[int]) -> None:
+        """Order the job from one worker without waiting; its answer is the fleet's to collect."""
+        self._fleet.post(worker, job.order(envs, self._broken))
+
     def settle(self, job: Job, todo: Todo, results: Mapping[int, Answer | Loss]) -> Outcome:
         """Go on from these first results until the job is done."""
         outcome = Outcome()

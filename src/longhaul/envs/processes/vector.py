@@ -44,7 +44,7 @@ class ProcessVectorEnv(Lockstep):
         border: Border | None = None,
     ) -> None:
         self._config = config = config or ProcessesConfig()
-        shares = share_out(count, config.workers)
+        shares = share_out(count, config.workers or self._default_workers(count))
         check_room(len(shares))
         self._mailbox = Mailbox.create(source.spec, count=max(count, 1), workers=len(shares))
         super().__init__(source.spec, count, seeds, border)
@@ -63,6 +63,14 @@ class ProcessVectorEnv(Lockstep):
         except BaseException:
             self.close()
             raise
+
+    def _default_workers(self, count: int) -> int:
+        """Return how many workers there are if nothing is asked for."""
+        return len(os.sched_getaffinity(0))
+
+    def _is_busy(self, worker: int) -> bool:
+        """Whether a worker has an order it has not answered yet, between two steps."""
+        return False
 
     def _allocate(self) -> tuple[Slots, Array]:
         """Return slots of the trainer's own, laid out like the mailbox, and the shared actions."""
@@ -192,6 +200,8 @@ class ProcessVectorEnv(Lockstep):
         if self._memory.due():
             self._memory.look(self.pids().items())
         for worker, grown in list(self._memory.growth.items()):
+            if self._is_busy(worker):
+                continue
             share = self._shares[worker]
             ended = any(env in share for env, _ in endings)
             is_harmless = ended and (self._episodes.can_replay or len(share) == 1)
@@ -242,7 +252,7 @@ class ProcessVectorEnv(Lockstep):
                 self._episodes.rebase(env, snapshot)
 
     def _restore(self, snapshots: State) -> None:
-        self._log.restart(self._ledger.tick)
+        self._log.restart(self._ledger)
         for env in range(self._count):
             self._episodes.opened(env)
         self._rebase(snapshots)
@@ -250,15 +260,9 @@ class ProcessVectorEnv(Lockstep):
 
     def _replay(self, replay: State) -> None:
         """Bring all environments back at once, each by its seed and actions, and check them."""
-        ledger = self._ledger
-        self._log.restart(min(ledger.begun))
-        self._log.extend(ledger.tick - min(ledger.begun))
-        position = 0
         for env in range(self._count):
             self._episodes.opened(env)
-            actions = replay["actions"][position : position + ledger.length(env)]
-            position += len(actions)
-            self._log.fill(ledger.begun[env], ledger.rows(env), actions)
+        self._refilled_log(replay)
         self._bring_back(dict(enumerate(replay["digests"])))
 
     def _bring_back(self, digests: dict[int, str]) -> None:
@@ -284,7 +288,7 @@ class ProcessVectorEnv(Lockstep):
     def frame(self, env: int) -> NDArray[np.uint8] | None:
         """Return the present picture of one environment, None if its worker fails to give one."""
         worker = next(worker for worker, envs in self._shares.items() if env in envs)
-        if env in self._casualties.retired:
+        if env in self._casualties.retired or self._is_busy(worker):
             return None
         result = self._fleet.exchange({worker: Order(Kind.FRAME, env)})[worker]
         if isinstance(result, Loss) or result.raised:
