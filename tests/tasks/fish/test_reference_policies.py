@@ -31,7 +31,13 @@ def test_every_recorded_policy_is_offered() -> None:
     assert reference_policies(np.random.default_rng(0)).keys() == RECORDED.keys()
 
 
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if "safe side" in name else ())
+        for name in RECORDED
+    ],
+)
 def test_a_reference_policy_does_as_recorded(name: str) -> None:
     policy = reference_policies(np.random.default_rng(0))[name]
     outcome = play_suite(version_38(), REFERENCE_OPTIONS, policy)

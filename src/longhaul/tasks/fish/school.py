@@ -27,7 +27,7 @@ from longhaul.tasks.fish.starts import (
     read_start,
     start_name,
 )
-from longhaul.tasks.fish.step import show_schools, step_schools
+from longhaul.tasks.fish.step import step_schools
 from longhaul.tasks.fish.tail.joint import ATTEMPTS, redrawn_seed
 from longhaul.tasks.fish.world import (
     ABSENT,
@@ -46,6 +46,8 @@ START_NAME = "start"
 """The fact of an episode that names the bad start it began from."""
 FORCED = "forced"
 """The reason of an episode that was cut so that the next start could be dealt."""
+
+_NO_ACTIONS = np.empty(0, np.int64)
 
 _SAVED = (
     "fish",
@@ -117,6 +119,7 @@ class Schools:
         self.options = options
         self._spec = factory.spec
         self._count = count
+        self._numbers = np.arange(count)
         self._follows_settings = factory.follows_settings
         self._keeps_facts = factory.keeps_facts
         self._library = dict(factory.library)
@@ -185,11 +188,16 @@ class Schools:
         """Begin an episode in each of `envs`."""
         for env, seed, start in zip(envs.tolist(), seeds.tolist(), starts, strict=True):
             self._begin(env, seed, start)
-        show_schools(self._world, self._rows, self._rules, envs)
+        self._show(envs)
+
+    def _show(self, envs: NDArray[np.int64]) -> None:
+        """Write what the fish of some schools see and which of them are there."""
+        step_schools(self._world, self._rows, self._rules, envs, _NO_ACTIONS)
 
     def step(self, begin: int, end: int, actions: Array) -> None:
         """Step schools `begin` to `end`; safe to call at once for disjoint ranges."""
-        step_schools(self._world, self._rows, self._rules, (begin, end), actions)
+        schools = self._numbers[begin:end]
+        step_schools(self._world, self._rows, self._rules, schools, actions)
 
     def ending(self, env: int) -> Ending:
         """Tell how the episode of `env`, which is over, ended."""
@@ -269,7 +277,7 @@ class Schools:
                     "resume with the options of the run"
                 )
             world[name][...] = state[name]
-        show_schools(self._world, self._rows, self._rules, np.arange(self._count))
+        self._show(self._numbers)
 
     def close(self) -> None:
         """Free what the schools hold: nothing."""

@@ -1,4 +1,4 @@
-"""The entry points of the compiled world: one step of many schools, and a look without one."""
+"""The entry point of the compiled world: one step of many schools, or a look without one."""
 
 from __future__ import annotations
 
@@ -35,42 +35,30 @@ def _mark(world: World, rows: Rows, env: int, rules: Rules) -> None:
 
 
 def _build_step(stamp: int) -> Any:
+    # One entry for both: what Python calls takes as long to compile as everything it calls.
     @entry
-    def step(
-        world: World, rows: Rows, rules: Rules, pieces: tuple[int, int], actions: Array
-    ) -> None:
-        """Step the schools from `pieces[0]` to `pieces[1]`; those that are over stay."""
+    def step(world: World, rows: Rows, rules: Rules, envs: Array, actions: Array) -> None:
+        """Step schools, those that are over excepted; without actions, show them as they are."""
         _ = stamp
-        for env in range(pieces[0], pieces[1]):
-            if world.over[env]:
-                continue
-            move_school(world, env, actions, rules)
+        moves = len(actions) > 0
+        for env in envs:
+            if moves:
+                if world.over[env]:
+                    continue
+                move_school(world, env, actions, rules)
             if matter(world, env, rules):
                 look_around(world, env, rules.neighbour_radius)
-            _mark(world, rows, env, rules)
-            pay(world, rows, env, rules)
+            if moves:
+                _mark(world, rows, env, rules)
+                pay(world, rows, env, rules)
+            else:
+                first = env * world.fish.shape[1]
+                for row in range(world.fish.shape[1]):
+                    rows.active[first + row] = world.alive[env, row]
             observe(world, rows, env, rules)
 
     return step
 
 
-def _build_show(stamp: int) -> Any:
-    @entry
-    def show(world: World, rows: Rows, rules: Rules, envs: Array) -> None:
-        """Write what the fish of `envs` see and which of them are there."""
-        _ = stamp
-        for env in envs:
-            if matter(world, env, rules):
-                look_around(world, env, rules.neighbour_radius)
-            observe(world, rows, env, rules)
-            first = env * world.fish.shape[1]
-            for row in range(world.fish.shape[1]):
-                rows.active[first + row] = world.alive[env, row]
-
-    return show
-
-
 step_schools = _build_step(kernel_stamp())
-"""Step a range of schools."""
-show_schools = _build_show(kernel_stamp())
-"""Write the observations of some schools as they are."""
+"""Step the schools of some numbers, or show them where there are no actions."""
