@@ -68,6 +68,29 @@ def bench_environment(
     typer.echo(result.as_json() if as_json else result.as_text())
 
 
+@bench.command("recovery")
+def bench_killed_workers(
+    task: options.Task = "gym:CartPole-v1",
+    num_envs: Annotated[int, typer.Option(help="Environments stepped side by side.")] = 16,
+    kills: Annotated[int, typer.Option(help="Workers killed, one after another.")] = 20,
+    window: Annotated[float, typer.Option(help="Seconds of each measurement of speed.")] = 1.0,
+    overrides: options.Overrides = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Kill worker processes in mid-step and measure how soon all is as before.
+
+    Ends with exit code 3 if the environments were not as fast again within 10 seconds every time.
+    """
+    from longhaul.app.bench_recovery import RecoveryRequest, bench_recovery
+    from longhaul.app.configure import ConfigSources, resolve
+
+    request = RecoveryRequest(num_envs, kills, window)
+    result = bench_recovery(resolve(ConfigSources(task=task, overrides=overrides or ())), request)
+    typer.echo(result.as_json() if as_json else result.as_text())
+    if not result.is_fast_again:
+        raise typer.Exit(3)
+
+
 def doctor(
     task: Annotated[str, typer.Argument(help="A task to check as well.")] = "",
     trials: Annotated[
