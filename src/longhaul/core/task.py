@@ -11,6 +11,7 @@ from longhaul.core.env import EnvSource, Episode
 from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.panel import Panel
 from longhaul.core.policy import Policy
+from longhaul.core.run_log import Records, RunLog
 from longhaul.core.settings import Setting
 from longhaul.core.suite import Suite
 
@@ -49,3 +50,6 @@ class Task:
     panels: tuple[Panel, ...] = ()
     warnings: tuple[str, ...] = ()
     """What the user should know before the run begins."""
+    records: Callable[[RunLog], Records] | None = None
+    """Return files the task makes of a run's logs, for `evaluations/`; made again after every
+    evaluation and at the end, so they may hold nothing the logs do not."""

@@ -167,6 +167,10 @@ class Recorder:
         self._saved_iteration, self._saved_at = progress.iteration, self._clocks.monotonic()
         return path
 
+    def add_sink(self, sink: MetricSink) -> None:
+        """Pass metrics on to one more sink."""
+        self._sinks.append(sink)
+
     def note(self, event: str, **facts: Any) -> None:
         """Write what happened to this process into sessions.jsonl, with the time."""
         row = {"time": self._clocks.stamp(), "event": event, "pid": os.getpid(), **facts}

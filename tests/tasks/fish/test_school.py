@@ -123,6 +123,7 @@ def test_a_school_goes_on_without_its_dead_and_ends_with_the_last() -> None:
     assert ending.metrics == {
         "survival_rate": 0.0,
         "final_num_alive": 0.0,
+        "avg_num_alive": 3 / 4,
         "step_one_deaths": 1.0,
         "first_death_step": 1.0,
         "first_later_death_step": 4.0,

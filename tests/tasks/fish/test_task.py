@@ -50,7 +50,9 @@ def test_a_preset_can_be_read(name: str) -> None:
 
 
 def episode(reason: str, **metrics: float) -> Episode:
-    return Episode(0, 0, 0, 10, 1.0, reason, {"step_one_deaths": 0.0, "fish": 20.0, **metrics})
+    alive = {"final_num_alive": 18.0, "avg_num_alive": 19.0}
+    always = {"step_one_deaths": 0.0, "fish": 20.0, **alive}
+    return Episode(0, 0, 0, 10, 1.0, reason, {**always, **metrics})
 
 
 def test_figures_are_means_and_absent_where_nothing_was_measured() -> None:
@@ -58,6 +60,8 @@ def test_figures_are_means_and_absent_where_nothing_was_measured() -> None:
     cut = summarise([episode("cut", survival_rate=1.0)])
     assert cut == {
         "env/survival_rate": 1.0,
+        "env/final_num_alive": 18.0,
+        "env/avg_num_alive": 19.0,
         "env/step_one_deaths": 0.0,
         "env/step_one_deaths_per_1000": 0.0,
         "env/first_death_sample_size": 0.0,

@@ -207,6 +207,7 @@ class Schools:
         metrics = {
             "survival_rate": alive / len(deaths),
             "final_num_alive": float(alive),
+            "avg_num_alive": alive + float((died - 1).sum()) / float(self._world.elapsed[env]),
             "step_one_deaths": float((died == 1).sum()),
             "fish": float(len(deaths)),
         }

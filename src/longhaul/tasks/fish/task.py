@@ -25,12 +25,16 @@ from longhaul.tasks.fish.starts import FishStart
 from longhaul.tasks.fish.tail.plan import METRICS as TAIL_METRICS
 from longhaul.tasks.fish.tail.plan import plan_tail, summarise_tail
 from longhaul.tasks.fish.tail.queue import TAIL_TYPE
+from longhaul.tasks.fish.trace.exports import fish_records
+from longhaul.tasks.fish.trace.panels import RECORD_PANELS
 from longhaul.tasks.kind import TaskKind, TaskRequest
 
 METRICS = (
     Metric("env/survival_rate", "share of fish alive at the end of their episodes"),
     Metric("env/survival_rate_full", "the same over episodes that were not cut short"),
     Metric("env/first_death_step", "mean step of the first death, where there was one"),
+    Metric("env/final_num_alive", "mean number of fish alive at the end of their episodes"),
+    Metric("env/avg_num_alive", "mean number of fish alive over all steps of their episodes"),
     Metric("env/step_one_deaths", "mean number of fish that died in the first step"),
     Metric("env/step_one_deaths_per_1000", "the same per thousand fish"),
     Metric(ALL_FIRST_DEATHS, "10th percentile of the episodes' first deaths"),
@@ -74,8 +78,10 @@ def build(request: TaskRequest) -> Task:
                 ),
             ),
             Panel("Early deaths", ("env/first_death_step", "env/step_one_deaths")),
+            *RECORD_PANELS,
         ),
         warnings=steering.warnings,
+        records=lambda log: fish_records(log, options),
     )
 
 
@@ -98,6 +104,8 @@ def summarise(episodes: Sequence[Episode]) -> Metrics:
             lambda e: e.metrics["first_death_step"],
         ),
         **_mean("env/step_one_deaths", episodes, lambda e: e.metrics["step_one_deaths"]),
+        **_mean("env/final_num_alive", episodes, lambda e: e.metrics["final_num_alive"]),
+        **_mean("env/avg_num_alive", episodes, lambda e: e.metrics["avg_num_alive"]),
         **first_deaths(episodes),
         **summarise_tail(episodes),
     }

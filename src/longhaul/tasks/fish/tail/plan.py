@@ -21,6 +21,7 @@ from longhaul.tasks.fish.tail.mix import merge
 from longhaul.tasks.fish.tail.options import TailOptions
 from longhaul.tasks.fish.tail.pin import fitted
 from longhaul.tasks.fish.tail.queue import (
+    FORCED_RESETS,
     NAME,
     TAIL_TYPE,
     TailQueue,
@@ -30,7 +31,7 @@ from longhaul.tasks.fish.tail.queue import (
 )
 from longhaul.tasks.fish.tail.stages import StageSpec, by_type
 
-FORCED_RESETS = f"starts/{NAME}_forced_resets"
+OVERRIDES = f"starts/{NAME}_override_ratio"
 
 METRICS = (
     Metric(f"starts/{NAME}_consumed", "what is used up of the stages' capacity"),
@@ -38,7 +39,10 @@ METRICS = (
     Metric(f"starts/{NAME}_injections_total", "the same since the run began"),
     Metric(f"starts/{NAME}_set_aside", "bad starts that failed again and again and rest"),
     Metric(f"starts/{NAME}_warning_since", "iteration since when the warning is active; 0: not"),
+    Metric(f"starts/{NAME}_warning_threshold", "share of the starts from which on it warns"),
     Metric(FORCED_RESETS, "episodes cut to deal the next start, if any"),
+    Metric(f"starts/{NAME}_forced_resets_total", "the same since the run began"),
+    Metric(OVERRIDES, "share of the episodes ended that began from a bad start, if any"),
     Metric(f"starts/{NAME}_lost_<start>", "share of fish lost in the replays of one start"),
     Metric(f"starts/{NAME}_replays_<start>", "replays of one start that ended"),
 )
@@ -154,6 +158,8 @@ def summarise_tail(episodes: Sequence[Episode]) -> Metrics:
     metrics: dict[str, float] = {}
     if forced := sum(episode.reason == FORCED for episode in episodes):
         metrics[FORCED_RESETS] = float(forced)
+    if outcomes:
+        metrics[OVERRIDES] = sum(map(len, outcomes.values())) / len(episodes)
     for item in sorted(outcomes):
         metrics[lost_metric(item)] = sum(outcomes[item]) / len(outcomes[item])
         metrics[replays_metric(item)] = float(len(outcomes[item]))

@@ -26,6 +26,7 @@ TAIL_TYPE: Setting[str] = Setting(
     "fish.tail_type", "", "Type of the stage bad starts are dealt from; empty without any"
 )
 EPISODES = "rollout/episodes"
+FORCED_RESETS = f"starts/{NAME}_forced_resets"
 UNLIMITED = 2**53
 """More starts than any run deals, and still exact in JSON."""
 
@@ -58,6 +59,7 @@ class TailState:
 
     consumed: int = 0  # of all stages' capacity
     dealt: int = 0  # starts that episodes began from, since the run began
+    forced: int = 0  # episodes cut to deal more, since the run began
     lap_began: int = 0  # `dealt` when the present lap was offered
     gate: int | None = None  # the gate's stage when last seen
     history: dict[str, Replays] = field(default_factory=dict)
@@ -96,7 +98,7 @@ class TailQueue:
         items = [
             name for item in self._items() for name in (lost_metric(item), replays_metric(item))
         ]
-        return (STARTS_DEALT, EPISODES, *items)
+        return (STARTS_DEALT, EPISODES, FORCED_RESETS, *items)
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -163,6 +165,7 @@ class TailQueue:
             state,
             consumed=min(used, self.tracker.total),
             dealt=state.dealt + dealt,
+            forced=state.forced + int(metrics.get(FORCED_RESETS, 0)),
             gate=None if self.gate is None else view.settings[self.gate],
             history=settle(history, self.rules, iteration),
         )
@@ -236,10 +239,12 @@ class TailQueue:
             f"{prefix}_consumed": status.consumed,
             f"{prefix}_injections": state.dealt - before.dealt,
             f"{prefix}_injections_total": state.dealt,
+            f"{prefix}_forced_resets_total": state.forced,
             f"{prefix}_set_aside": out,
             f"{prefix}_low_hits": warning.hits,
             f"{prefix}_warning": warning.since is not None,
             f"{prefix}_warning_since": warning.since or 0,
+            f"{prefix}_warning_threshold": self.warning.threshold,
             f"{prefix}_warning_duration": warning.duration(iteration),
             **_by_type(f"{prefix}_remaining", status.remaining_by_type),
             **_by_type(f"{prefix}_reentries", status.reinjections_by_type),
