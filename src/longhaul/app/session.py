@@ -16,6 +16,7 @@ from longhaul.app.device import choose_device, fix_torch
 from longhaul.app.display import Display, choose_display
 from longhaul.app.evaluate import EvaluationRequest, evaluate_run
 from longhaul.app.metrics import declared_metrics, declares
+from longhaul.app.records import RecordsSink
 from longhaul.core.errors import LonghaulError, ResourceError
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
@@ -88,6 +89,8 @@ def carry_out(
         keep_config(run, config)
         assembled = set_up(run, config, place, device)
         stack.callback(assembled.parts.recorder.close)
+        if assembled.task.records is not None:
+            assembled.parts.recorder.add_sink(RecordsSink(run, config, assembled.task, clocks))
         stack.callback(assembled.parts.collector.close)
         signals = stack.enter_context(SignalRequests(assembled.parts.recorder.request))
         until = first_of(
