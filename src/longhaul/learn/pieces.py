@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from longhaul.core.errors import ConfigError
-from longhaul.core.rollout import Bootstrap, Rollout, fold_chunks
+from longhaul.core.rollout import Bootstrap, Rollout, TensorTree, fold_chunks
 
 LONGEST = 16  # steps; what a policy without a memory gains from longer ones is what V-trace adds
 
@@ -30,11 +30,14 @@ def sequence_length(wanted: int, *, steps: int, chunk: int, recurrent: bool) -> 
     return wanted
 
 
-def cut_up(rollout: Rollout, length: int) -> Rollout:
+def cut_up(rollout: Rollout, length: int, scratch: TensorTree | None = None) -> Rollout:
     """Return the rollout's sequences side by side: `length` steps of T / length * N rows.
 
     Each ends with the observation after it, like a rollout, and nothing flows from one to another.
+    With a `scratch`, observations are laid out in its tensors and good until it is used again:
+    fresh memory for them costs several times as much as the copy.
     """
+    scratch = {} if scratch is None else scratch
     steps, rows = rollout.steps, rollout.rows
     if length == steps:
         return rollout
@@ -46,7 +49,7 @@ def cut_up(rollout: Rollout, length: int) -> Rollout:
     every = max(1, length // rollout.chunk)
     memory = {name: part[::every] for name, part in rollout.memory.items()}
     return Rollout(
-        obs={name: fold(part) for name, part in rollout.obs.items()},
+        obs={name: _folded(name, part, length, scratch) for name, part in rollout.obs.items()},
         action=fold(rollout.action),
         log_prob=fold(rollout.log_prob),
         value=fold(rollout.value),
@@ -73,6 +76,17 @@ def cut_up(rollout: Rollout, length: int) -> Rollout:
         noise_seed=rollout.noise_seed,
         env_steps=rollout.env_steps,
     )
+
+
+def _folded(name: str, part: Tensor, length: int, scratch: TensorTree) -> Tensor:
+    """Return `fold_chunks(part, length)` in the scratch's memory."""
+    steps, rows = part.shape[:2]
+    shape = (length, steps // length * rows, *part.shape[2:])
+    if name not in scratch or scratch[name].shape != shape:
+        scratch[name] = torch.empty(shape, dtype=part.dtype)
+    target = scratch[name].view(length, steps // length, rows, *part.shape[2:])
+    target.copy_(part.view(steps // length, length, rows, *part.shape[2:]).transpose(0, 1))
+    return scratch[name]
 
 
 def _ends(rollout: Rollout, length: int) -> Bootstrap:

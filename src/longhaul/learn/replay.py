@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from longhaul.core.metrics import Metrics
-from longhaul.core.rollout import Rollout
+from longhaul.core.rollout import Rollout, TensorTree
 from longhaul.core.seeds import generator_state, restore_generator
 from longhaul.core.state import State, Stateful
 from longhaul.learn.pieces import cut_up, sequence_length
@@ -52,7 +52,7 @@ class Replay(Stateful, Protocol):
     """What a learner keeps of earlier rollouts."""
 
     def pieces(self, rollout: Rollout, *, recurrent: bool) -> Rollout | None:
-        """Return the rollout as sequences to keep; None if nothing is kept."""
+        """Return the rollout as sequences to push at once; None if nothing is kept."""
 
     def push(self, pieces: Rollout, priorities: Weights) -> None:
         """Keep sequences, with the priority of each."""
@@ -61,7 +61,7 @@ class Replay(Stateful, Protocol):
         """Return how many samples to learn from beside the rollout that was just kept."""
 
     def draw(self, *, alpha: float, beta: float, noise_seed: int) -> Drawn:
-        """Return a sample."""
+        """Return a sample, to be used before the next one is drawn."""
 
     def revalue(self, places: Indices, priorities: Weights) -> None:
         """Give sequences the priorities they have by the present weights; NaN keeps the old one."""
@@ -127,6 +127,7 @@ class PrioritizedReplay:
         self._generator = generator
         self._stopwatch = NoStopwatch() if stopwatch is None else stopwatch
         self._ring: Ring | None = None
+        self._scratch: TensorTree = {}
         self._tree = SumTree(1)
         self._priorities: Weights = np.zeros(0)
         self._alpha = config.alpha
@@ -134,11 +135,11 @@ class PrioritizedReplay:
         self._last_unique: float | None = None
 
     def pieces(self, rollout: Rollout, *, recurrent: bool) -> Rollout | None:
-        """Return the rollout as sequences to keep."""
+        """Return the rollout as sequences to push before this is called again."""
         length = sequence_length(
             self._config.length, steps=rollout.steps, chunk=rollout.chunk, recurrent=recurrent
         )
-        return cut_up(rollout, length)
+        return cut_up(rollout, length, self._scratch)
 
     def push(self, pieces: Rollout, priorities: Weights) -> None:
         """Keep all sequences of a rollout."""

@@ -59,6 +59,7 @@ class Ring:
         }
         self._cut_value = np.zeros(cuts, np.float32)
         self._cut_owner = np.zeros((cuts, 2), np.int32)
+        self._scratch: dict[str, Array] = {}
 
     @property
     def size(self) -> int:
@@ -133,7 +134,10 @@ class Ring:
         self._cut_value[slots] = cuts.value.numpy()[inner]
 
     def read(self, places: Indices, *, noise_seed: int) -> Rollout:
-        """Return copies of the sequences at these places, as a rollout with a row for each."""
+        """Return the sequences at these places, as a rollout with a row for each.
+
+        Its observations are copies that are good until the next call.
+        """
         length, count = self.layout.length, len(places)
         steps = places * (length + 1) + np.arange(length)[:, None]  # [L, B] in [capacity * (L + 1)]
         ends = places * (length + 1) + length
@@ -145,12 +149,12 @@ class Ring:
         last = Bootstrap(
             torch.full((count,), length - 1),
             rows,
-            {name: _taken(kept, ends) for name, kept in flat.items()},
+            {name: self._taken(f"{name} at the end", kept, ends) for name, kept in flat.items()},
             {name: torch.from_numpy(kept[places, 1]) for name, kept in self._memory.items()},
             torch.from_numpy(self._end_value[places]),
         )
         return Rollout(
-            obs={name: _taken(kept, steps) for name, kept in flat.items()},
+            obs={name: self._taken(name, kept, steps) for name, kept in flat.items()},
             action=torch.from_numpy(np.ascontiguousarray(self._action[places].swapaxes(0, 1))),
             log_prob=log_prob,
             value=value,
@@ -175,6 +179,15 @@ class Ring:
             noise_seed=noise_seed,
             env_steps=int((active & ~lost).sum()),
         )
+
+    def _taken(self, name: str, flat: Array, steps: Indices) -> Tensor:
+        """Return the frames at these places: one copy of each, in the order they are judged."""
+        shape = (*steps.shape, *flat.shape[1:])
+        if name not in self._scratch or self._scratch[name].shape != shape:
+            # Kept, because fresh memory costs several times as much as the copy.
+            self._scratch[name] = np.empty(shape, flat.dtype)
+        np.take(flat, steps, axis=0, out=self._scratch[name], mode="clip")
+        return torch.from_numpy(self._scratch[name])
 
     def _read_cuts(self, places: Indices, last: Bootstrap) -> Bootstrap:
         """Return the truncated steps' last observations in order of step and row."""
@@ -262,8 +275,3 @@ def _by_sequence(tensor: Tensor, columns: slice) -> Array:
 def _by_step(array: Array) -> Tensor:
     """Return [B, kinds, L] as [kinds, L, B]."""
     return torch.from_numpy(np.ascontiguousarray(array.transpose(1, 2, 0)))
-
-
-def _taken(flat: Array, index: Indices) -> Tensor:
-    """Return the frames at these places: one copy of whole frames, in the order they are judged."""
-    return torch.from_numpy(np.take(flat, index, axis=0))
