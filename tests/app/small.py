@@ -20,6 +20,7 @@ SMALL = (
     "total_timesteps=96",
     "evaluate.final_episodes=0",
     "env.check_seeds=false",
+    "report.at_end=false",
 )
 QUIET = Asked(quiet=True)
 

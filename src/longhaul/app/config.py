@@ -10,6 +10,7 @@ from longhaul.engine.config import CollectConfig, EvaluateConfig
 from longhaul.envs.config import EnvConfig
 from longhaul.learn.config import LearnConfig
 from longhaul.nets.config import PolicyConfig
+from longhaul.report.config import ReportConfig
 from longhaul.runs.config import CheckpointConfig
 
 
@@ -51,6 +52,8 @@ class RunConfig:
     """How the policy is measured."""
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     """When to save and what to keep."""
+    report: ReportConfig = field(default_factory=ReportConfig)
+    """What is left behind for people to look at."""
 
     def __post_init__(self) -> None:
         for key, value in (
@@ -71,6 +74,7 @@ class RunConfig:
 FREE_TO_CHANGE = (
     "total_timesteps",
     "checkpoint",
+    "report",
     "evaluate.final_episodes",
     "evaluate.num_envs",
     "env.processes",

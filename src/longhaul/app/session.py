@@ -15,8 +15,11 @@ from longhaul.app.configure import read_toml, to_values
 from longhaul.app.device import choose_device, fix_torch
 from longhaul.app.display import Display, choose_display
 from longhaul.app.evaluate import EvaluationRequest, evaluate_run
+from longhaul.app.finish import leave_artefacts
 from longhaul.app.metrics import declared_metrics, declares
 from longhaul.app.records import RecordsSink
+from longhaul.app.report import keep_panels
+from longhaul.app.rushes import make_rushes
 from longhaul.core.errors import LonghaulError, ResourceError
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
@@ -45,6 +48,8 @@ class Asked:
     as_json: bool = False
     quiet: bool = False
     require_gpu: bool = False
+    report: bool = False
+    """Whether a finished run leaves films, plots and a report behind, as its config says."""
 
 
 class Pulse:
@@ -88,6 +93,10 @@ def carry_out(
         )
         keep_config(run, config)
         assembled = set_up(run, config, place, device)
+        keep_panels(run, assembled.task)
+        if config.report.film_evaluations:
+            made = (assembled.task, assembled.policy, assembled.settings)
+            assembled.parts.recorder.add_sink(make_rushes(run, config, made, display.notice))
         stack.callback(assembled.parts.recorder.close)
         if assembled.task.records is not None:
             assembled.parts.recorder.add_sink(RecordsSink(run, config, assembled.task, clocks))
@@ -109,7 +118,9 @@ def carry_out(
     if reason not in DONE:
         display.notice(f"{reason}; `longhaul resume {run.path}` continues this run")
         return signals.exit_code
-    conclude(run, config, display)
+    checkpoint = conclude(run, config, display)
+    if asked.report and config.report.at_end:
+        leave_artefacts(run, config, checkpoint, display.notice)
     return 0
 
 
@@ -201,14 +212,19 @@ def tell_restoration(found: Restoration, tier: Tier, display: Display) -> None:
         display.notice(f"continuing from {found.checkpoint.name}: {resume_promise(tier)}")
 
 
-def conclude(run: RunDirectory, config: RunConfig, display: Display) -> None:
-    """Measure what was saved last, or the best where it was picked by a suite, and show it."""
+def conclude(run: RunDirectory, config: RunConfig, display: Display) -> str:
+    """Measure what was saved last, or the best where it was picked by a suite, and show it.
+
+    Return the name of the checkpoint that was measured, nothing if none was.
+    """
     evaluate = config.evaluate
     if evaluate.final_episodes == 0:
-        return
+        return ""
     picks = build_task(config).evaluation.suite is not None and evaluate.every_iterations > 0
     # What is reported are other suites than the one that picked, so that picking gains nothing.
     request = EvaluationRequest(
         checkpoint="best" if picks else "latest", episodes=evaluate.final_episodes
     )
-    display.notice(evaluate_run(run.path, request).as_text())
+    found = evaluate_run(run.path, request)
+    display.notice(found.as_text())
+    return found.checkpoint

@@ -48,6 +48,7 @@ class SuiteResult:
         """Return everything as plain values."""
         return {
             "suite": self.suite,
+            "columns": [asdict(column) for column in self.columns],
             "metrics": dict(self.metrics),
             "intervals": dict(self.intervals),
             "bounds": dict(self.bounds),

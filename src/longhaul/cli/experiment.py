@@ -34,6 +34,12 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the resolved config and memory plan, then stop.")
     ] = False,
+    capture_video: Annotated[
+        bool, typer.Option("--capture-video", help="Film an episode at every evaluation.")
+    ] = False,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Leave films, plots and a report behind.")
+    ] = True,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -48,6 +54,7 @@ def train(
         "total_timesteps": total_timesteps,
         "num_envs": num_envs,
         "device": device,
+        "report": {"film_evaluations": True} if capture_video else None,
     }
     resolved = resolve(
         ConfigSources(task=task, preset=preset, file=config, flags=flags, overrides=overrides or ())
@@ -55,7 +62,7 @@ def train(
     if dry_run:
         typer.echo(show_plan(resolved, as_json=as_json))
         return
-    asked = Asked(as_json=as_json, quiet=quiet, require_gpu=require_gpu)
+    asked = Asked(as_json=as_json, quiet=quiet, require_gpu=require_gpu, report=report)
     raise typer.Exit(train_task(resolved, runs_root, asked))
 
 
@@ -63,6 +70,9 @@ def resume(
     run: options.Run,
     total_timesteps: options.TotalTimesteps = None,
     overrides: options.Overrides = None,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Leave films, plots and a report behind.")
+    ] = True,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -70,7 +80,7 @@ def resume(
     from longhaul.app.session import Asked
     from longhaul.app.train import resume_run
 
-    asked = Asked(as_json=as_json, quiet=quiet)
+    asked = Asked(as_json=as_json, quiet=quiet, report=report)
     raise typer.Exit(
         resume_run(run, asked, total_timesteps=total_timesteps, overrides=overrides or ())
     )

@@ -14,6 +14,7 @@ from longhaul.cli import options
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(watch)
+    app.command()(report)
 
 
 def watch(
@@ -46,3 +47,15 @@ def watch(
         typer.echo(json.dumps([film.as_row() for film in films]))
     else:
         typer.echo("\n".join(film.as_text() for film in films))
+
+
+def report(run: options.Run, as_json: options.AsJson = False) -> None:
+    """Write a run's plots, its report as one page, and the parts of its notebook it can fill in."""
+    from longhaul.app.report import report_run
+
+    made = report_run(run)
+    if as_json:
+        paths = {"report": str(made.page), "notebook": str(made.notebook), "plots": made.plots}
+        typer.echo(json.dumps(paths))
+    else:
+        typer.echo(made.as_text())

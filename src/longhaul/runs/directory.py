@@ -104,6 +104,11 @@ class RunDirectory:
         return self.path / "plots"
 
     @property
+    def panels(self) -> Path:
+        """What the task wants its readers to see, for pages that know no tasks."""
+        return self.path / "panels.json"
+
+    @property
     def tensorboard(self) -> Path:
         """Event files of TensorBoard."""
         return self.path / "tensorboard"

@@ -1,0 +1,118 @@
+"""The report of a run: plots, a page, a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from longhaul.app.configure import differences, from_values, read_preset, read_toml, to_values
+from longhaul.app.registry import find_kind
+from longhaul.core.errors import LonghaulError
+from longhaul.core.task import Task
+from longhaul.report.gathered import RunData, gather
+from longhaul.report.notebook import Background, section, write_notebook
+from longhaul.report.page import Extras, make_page
+from longhaul.report.plots import write_plots
+from longhaul.report.style import Drawn, PlotError
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.durable import replace_file, storage_errors
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """Where a report was written."""
+
+    page: Path
+    notebook: Path
+    plots: tuple[str, ...]
+    why_no_plots: str = ""
+
+    def as_text(self) -> str:
+        """Return one line for each thing that was made."""
+        lines = [f"report    {self.page}", f"notebook  {self.notebook}"]
+        if self.plots:
+            lines.append(f"plots     {self.page.parent / 'plots'} ({len(self.plots)})")
+        else:
+            lines.append(f"plots     none: {self.why_no_plots or 'nothing was measured yet'}")
+        return "\n".join(lines)
+
+
+def keep_panels(run: RunDirectory, task: Task) -> None:
+    """Write down what the task wants to be seen, for pages that know no tasks."""
+    shown = {"score": task.evaluation.metric, "panels": msgspec.to_builtins(task.panels)}
+    with storage_errors(run.panels):
+        replace_file(run.panels, msgspec.json.format(msgspec.json.encode(shown), indent=1) + b"\n")
+
+
+def report_run(path: Path) -> Reported:
+    """Write plots, the page and the notebook of a run, as far as it has come."""
+    run = gather(path)
+    drawn: list[Drawn] = []
+    why = ""
+    try:
+        drawn = write_plots(run)
+    except PlotError as error:
+        why = str(error)
+    changed, preset = preset_differences(run)
+    page = make_page(run, Extras(drawn, why, changed, preset))
+    notes = _background(run, changed, preset, tuple(one.chart.name for one in drawn))
+    before = run.directory.notebook.read_text("utf-8") if run.directory.notebook.exists() else ""
+    notebook = write_notebook(run, notes, before)
+    with storage_errors(run.directory.report):
+        replace_file(run.directory.report, page.encode())
+        replace_file(run.directory.notebook, notebook.encode())
+    return Reported(
+        run.directory.report,
+        run.directory.notebook,
+        tuple(one.chart.name for one in drawn),
+        why,
+    )
+
+
+def preset_differences(run: RunData) -> tuple[dict[str, tuple[Any, Any]], str]:
+    """Return the config keys that differ from the preset the run began with, and its name."""
+    record = run.state.record
+    try:
+        kind = find_kind(record.task)
+        name = _flag(record.command, "--preset")
+        values = read_preset(kind, record.task, name)
+        base = to_values(from_values({**values, "task": record.task}))
+        own = to_values(from_values(read_toml(run.directory.config)))
+    except LonghaulError:
+        return {}, ""  # a task or a preset of another version; the config itself is shown anyway
+    changed = differences(base, own, ignore=("name", "seed"))
+    return changed, f"the preset {name!r}" if name else "the task's preset"
+
+
+def _flag(command: tuple[str, ...], flag: str) -> str:
+    """Return the value a command gave for a flag, or nothing."""
+    for position, word in enumerate(command):
+        if word == flag and position + 1 < len(command):
+            return command[position + 1]
+        if word.startswith(f"{flag}="):
+            return word.partition("=")[2]
+    return ""
+
+
+def _background(
+    run: RunData, changed: dict[str, tuple[Any, Any]], preset: str, plots: tuple[str, ...]
+) -> Background:
+    """Return what the experiment's own notes say, if it was begun by `longhaul new-experiment`."""
+    config = _flag(run.state.record.command, "--config")
+    notes = Path(config).with_suffix(".md") if config else None
+    text = notes.read_text("utf-8") if notes is not None and notes.is_file() else ""
+    return Background(
+        goal=section(text, "Goal"),
+        plan=section(text, "Plan"),
+        start=section(text, "Start"),
+        differences=changed,
+        preset=preset,
+        plots=plots,
+    )
+
+
+Tell = Callable[[str], None]

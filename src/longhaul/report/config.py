@@ -1,0 +1,26 @@
+"""Configuration of what is made of a run for people to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from longhaul.core.errors import ConfigError
+
+EPISODES = ("worst", "median", "best")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportConfig:
+    """What is left behind for people to look at."""
+
+    at_end: bool = True
+    """Write plots, a report and a notebook when training ends."""
+    films: tuple[str, ...] = ("median", "worst")
+    """Episodes of the final evaluation to film then: `worst`, `median`, `best`."""
+    film_evaluations: bool = False
+    """Film the first episode of every evaluation during training; the flag `--capture-video`."""
+
+    def __post_init__(self) -> None:
+        for name in self.films:
+            if name not in EPISODES:
+                raise ConfigError(f"report.films holds {name!r}; there are {', '.join(EPISODES)}")

@@ -1,0 +1,122 @@
+"""Everything a run directory holds that a report can use, read once."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from longhaul.core.panel import Panel
+from longhaul.report.series import Row
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.jsonl import read_rows
+from longhaul.runs.reader import (
+    CheckpointEntry,
+    RunState,
+    read_checkpoints,
+    read_episodes,
+    read_events,
+    read_metrics,
+    read_run,
+    read_sessions,
+)
+
+FILMS = (".mp4", ".gif")
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """A run as its directory tells it."""
+
+    state: RunState
+    config: dict[str, Any]
+    rows: list[Row]
+    episodes: list[Row]
+    events: list[Row]
+    sessions: list[Row]
+    evaluations: dict[str, dict[str, Any]]
+    """What `longhaul evaluate` kept, by file name."""
+    checkpoints: list[CheckpointEntry]
+    panels: tuple[Panel, ...]
+    films: list[Path]
+    skipped: int = 0
+    """Lines of logs that could not be read."""
+    score: str = "eval/mean_reward"
+    """The metric the task is measured by."""
+    records: dict[str, list[Row]] = field(default_factory=dict)
+    """Rows of the files panels name."""
+
+    @property
+    def directory(self) -> RunDirectory:
+        """Where it all is."""
+        return self.state.directory
+
+    @property
+    def last(self) -> Row:
+        """The last iteration's metrics, or nothing."""
+        return self.rows[-1] if self.rows else {}
+
+
+def gather(path: Path) -> RunData:
+    """Return what a run directory holds; parts that are missing or damaged are empty."""
+    directory = RunDirectory(path)
+    state = read_run(directory)
+    logs = [
+        reader(directory) for reader in (read_metrics, read_episodes, read_events, read_sessions)
+    ]
+    shown = _read_json(directory.panels) or {}
+    panels = _read_panels(shown)
+    return RunData(
+        state=state,
+        config=_read_toml(directory.config),
+        rows=list(logs[0].rows),
+        episodes=list(logs[1].rows),
+        events=list(logs[2].rows),
+        sessions=list(logs[3].rows),
+        evaluations={
+            file.name: found
+            for file in sorted(directory.evaluations.glob("*.json"))
+            if (found := _read_json(file)) is not None
+        },
+        checkpoints=read_checkpoints(directory),
+        panels=panels,
+        films=sorted(file for file in directory.media.glob("*") if file.suffix in FILMS),
+        skipped=sum(log.skipped for log in logs),
+        score=str(shown.get("score", "eval/mean_reward")),
+        records={
+            name: _read_records(directory, name) for name in {p.records for p in panels} - {""}
+        },
+    )
+
+
+def _read_panels(shown: dict[str, Any]) -> tuple[Panel, ...]:
+    try:
+        return msgspec.convert(shown.get("panels", []), tuple[Panel, ...])
+    except msgspec.ValidationError:
+        return ()  # written by another version; the general plots are there all the same
+
+
+def _read_records(directory: RunDirectory, name: str) -> list[Row]:
+    path = (directory.path / name).resolve()
+    if not path.is_relative_to(directory.path.resolve()):
+        return []
+    return list(read_rows(path).rows)
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}

@@ -1,0 +1,217 @@
+"""The report: one page that needs no network, no script and no other file."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from longhaul.report import words
+from longhaul.report.gathered import RunData
+from longhaul.report.sheet import STYLE
+from longhaul.report.steering import turns
+from longhaul.report.style import Drawn
+
+EMBEDDED_BYTES = 3_000_000
+"""Films up to this size are put into the page, larger ones are linked."""
+MOST_EVENTS = 60
+TYPES = {".mp4": "video/mp4", ".gif": "image/gif"}
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What a report shows that the run directory alone does not tell."""
+
+    drawn: Sequence[Drawn] = ()
+    why_no_plots: str = ""
+    differences: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    """Config keys that differ from the preset: its value and the run's."""
+    preset: str = ""
+
+
+def escape(text: object) -> str:
+    """Return text that no browser takes for markup, in or out of attributes."""
+    return html.escape(str(text), quote=True)
+
+
+def make_page(run: RunData, extras: Extras) -> str:
+    """Return the whole report."""
+    record = run.state.record
+    title = f"{record.task} · {record.name} · seed {record.seed}"
+    sections = [
+        ("Summary", _summary(run)),
+        ("Films", _films(run)),
+        ("Evaluations", "".join(map(_table, words.evaluation_tables(run)))),
+        ("Plots", _plots(extras)),
+        ("Decisions of the schedule", _decisions(run)),
+        ("Hints", _list(words.hints(run))),
+        ("Survived on the way", _list(words.faults(run)) + _happenings(run)),
+        ("Configuration", _configuration(run, extras)),
+        ("Commands", _commands(run)),
+        ("Machine and versions", _machine(run)),
+    ]
+    shown = [(name, body) for name, body in sections if body]
+    links = "".join(f'<a href="#{_anchor(name)}">{escape(name)}</a>' for name, _ in shown)
+    bodies = "".join(
+        f'<section id="{_anchor(name)}"><h2>{escape(name)}</h2>{body}</section>'
+        for name, body in shown
+    )
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data: 'self'"
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
+        f'<header><p class="kind">longhaul report</p><h1>{escape(title)}</h1>'
+        f'<p class="path">{escape(run.directory.path)}</p><nav>{links}</nav></header>'
+        f"<main>{bodies}</main></body></html>\n"
+    )
+
+
+def _anchor(name: str) -> str:
+    return name.lower().replace(" ", "-")
+
+
+def _summary(run: RunData) -> str:
+    tiles = "".join(
+        f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
+        for name, value in _tiles(run)
+    )
+    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in words.summary(run))
+    return f'<div class="tiles">{tiles}</div>{said}'
+
+
+def _tiles(run: RunData) -> list[tuple[str, str]]:
+    last = run.last
+    tiles = [("status", run.state.status), ("steps", f"{int(last.get('env_steps', 0)):,}")]
+    tiles.append(("training time", words.duration(words.trained_seconds(run))))
+    if run.score in last or any(run.score in row for row in run.rows):
+        values = [row[run.score] for row in run.rows if run.score in row]
+        tiles.append((f"best {run.score}", words.figure(max(values))))
+    tiles += [
+        (name.rpartition("/")[2].replace("_", " "), text)
+        for name, text in words.rows_of(last, ("rollout/ep_rew_mean", "rollout/ep_len_mean"))
+    ]
+    return tiles
+
+
+def _films(run: RunData) -> str:
+    shown = []
+    for film in run.films:
+        caption = f"<figcaption>{escape(film.name)}</figcaption>"
+        shown.append(f'<figure class="film">{_film(run, film)}{caption}</figure>')
+    return f'<div class="films">{"".join(shown)}</div>' if shown else ""
+
+
+def _film(run: RunData, film: Path) -> str:
+    kind = TYPES[film.suffix]
+    if film.stat().st_size <= EMBEDDED_BYTES:
+        content = base64.b64encode(film.read_bytes()).decode()
+        source = f"data:{kind};base64,{content}"
+    else:
+        source = escape(film.relative_to(run.directory.path).as_posix())
+    if kind == "image/gif":
+        return f'<img src="{source}" alt="{escape(film.stem)}">'
+    return f'<video controls loop muted preload="metadata" src="{source}"></video>'
+
+
+def _plots(extras: Extras) -> str:
+    if not extras.drawn:
+        return f"<p>{escape(extras.why_no_plots)}</p>" if extras.why_no_plots else ""
+    figures = []
+    for one in extras.drawn:
+        chart = one.chart
+        note = f"<figcaption>{escape(chart.note)}</figcaption>" if chart.note else ""
+        wide = " narrow" if chart.size[0] < 6 else ""
+        figures.append(
+            f'<figure class="plot{wide}" role="img" aria-label="{escape(chart.title)}">'
+            f"<h3>{escape(chart.title)}</h3>{one.svg}{note}</figure>"
+        )
+    return f'<div class="plots">{"".join(figures)}</div>'
+
+
+def _table(table: words.Table) -> str:
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
+    )
+    caption = f"<h3>{escape(table.title)}</h3>" if table.title else ""
+    return (
+        f'{caption}<div class="wide"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _decisions(run: RunData) -> str:
+    found = turns(run.events)
+    if not found:
+        return ""
+    shown = found[-MOST_EVENTS:]
+    rows = tuple(
+        (
+            str(turn.iteration),
+            turn.controller,
+            turn.setting,
+            f"{words.short(turn.old)} → {words.short(turn.new)}",
+            turn.why,
+        )
+        for turn in shown
+    )
+    table = _table(
+        words.Table("", ("iteration", "controller", "setting", "change", "reason"), rows)
+    )
+    more = len(found) - len(shown)
+    rest = f"<p>{more} earlier ones are in events.jsonl.</p>" if more else ""
+    return f"<details><summary>{len(found)} decisions</summary>{table}{rest}</details>"
+
+
+def _happenings(run: RunData) -> str:
+    found = words.happenings(run)
+    if not found:
+        return ""
+    rows = tuple(found[-MOST_EVENTS:])
+    return (
+        f"<details><summary>{len(found)} happenings</summary>"
+        f"{_table(words.Table('', ('when', 'what', 'facts'), rows))}</details>"
+    )
+
+
+def _list(lines: Iterable[str]) -> str:
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<ul>{items}</ul>" if items else ""
+
+
+def _configuration(run: RunData, extras: Extras) -> str:
+    changed = tuple(
+        (key, words.short(before), words.short(after))
+        for key, (before, after) in extras.differences.items()
+    )
+    preset = extras.preset or "the defaults"
+    if changed:
+        told = _table(
+            words.Table(f"What differs from {preset}", ("key", preset, "this run"), changed)
+        )
+    else:
+        told = f"<p>Everything is as in {escape(preset)}.</p>"
+    every = tuple((key, words.short(value)) for key, value in words.flat(run.config).items())
+    return (
+        f"{told}<details><summary>All {len(every)} values</summary>"
+        f"{_table(words.Table('', ('key', 'value'), every))}</details>"
+    )
+
+
+def _commands(run: RunData) -> str:
+    listed = [("it was started by", words.original_command(run)), *words.commands(run)]
+    return "".join(
+        f"<p>{escape(what)}</p><pre>{escape(command)}</pre>" for what, command in listed if command
+    )
+
+
+def _machine(run: RunData) -> str:
+    record = run.state.record
+    facts = [("created", record.created), *record.host.items(), *record.versions.items()]
+    rows = tuple((str(name), str(value)) for name, value in facts)
+    return _table(words.Table("", ("what", "value"), rows))

@@ -1,0 +1,272 @@
+"""The plots a task asks for, drawn from its description of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from longhaul.core.panel import Panel
+from longhaul.report.curves import labels_of, over_steps, plot_line, small_multiples
+from longhaul.report.gathered import RunData
+from longhaul.report.series import Row, column, is_number
+from longhaul.report.style import COLOURS, FAINT, INK, LIGHT, Chart
+
+MOST_HISTOGRAMS = 12
+SECTORS = 12
+
+
+def panel_charts(run: RunData) -> list[Chart]:
+    """Return a chart for every panel the run has data for."""
+    made = (panel_chart(run, panel) for panel in run.panels)
+    return [chart for chart in made if chart is not None]
+
+
+def panel_chart(run: RunData, panel: Panel) -> Chart | None:
+    """Return the chart of one panel, or None if nothing of it was measured."""
+    match panel.kind:
+        case "lines":
+            return _lines(run, panel)
+        case "spans":
+            return _spans(run, panel)
+        case "histogram":
+            return _histograms(run, panel)
+        case "polar":
+            return _polar(run, panel)
+        case "map":
+            return _map(run, panel)
+        case "bars":
+            return _bars(run, panel)
+
+
+def file_name(panel: Panel) -> str:
+    """Return the name of a panel's file without its ending."""
+    return panel.name or re.sub(r"[^a-z0-9]+", "-", panel.title.lower()).strip("-") or "panel"
+
+
+def _chart(panel: Panel, draw: Any, size: tuple[float, float] = (6.6, 3.3)) -> Chart:
+    return Chart(file_name(panel), panel.title, draw, panel.note, size)
+
+
+def _lines(run: RunData, panel: Panel) -> Chart | None:
+    left = [(name, column(run.rows, name)) for name in panel.metrics]
+    right = [(name, column(run.rows, name)) for name in panel.right]
+    left, right = ([(name, s) for name, s in side if len(s)] for side in (left, right))
+    if not left:
+        return None
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        labels = labels_of([name for name, _ in left])
+        for (_, series), label, colour in zip(left, labels, COLOURS, strict=False):
+            plot_line(axes, series, colour=colour, label=label)
+        over_steps(axes)
+        if right:
+            other = axes.twinx()
+            other.grid(visible=False)
+            other.spines["right"].set_visible(True)
+            colours = COLOURS[len(left) :] + COLOURS
+            names = labels_of([name for name, _ in right])
+            for (_, series), label, colour in zip(right, names, colours, strict=False):
+                plot_line(other, series, colour=colour, label=f"{label} (right)", style="--")
+            axes.set_ylabel(", ".join(labels))
+            other.set_ylabel(", ".join(names))
+        if len(left) + len(right) > 1:
+            figure.legend(loc="outside lower center", ncols=3)
+        else:
+            axes.set_ylabel(labels[0])
+
+    return _chart(panel, draw)
+
+
+def _spans(run: RunData, panel: Panel) -> Chart | None:
+    """Draw a metric, its threshold, and the stretches in which a third one is on."""
+    value = column(run.rows, panel.metrics[0])
+    if not len(value):
+        return None
+    threshold = column(run.rows, panel.metrics[1]) if len(panel.metrics) > 1 else None
+    active = column(run.rows, panel.metrics[2]) if len(panel.metrics) > 2 else None
+    bars = [(name, column(run.rows, name)) for name in panel.right]
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        plot_line(axes, value, colour=COLOURS[0], label=panel.metrics[0])
+        if threshold is not None and len(threshold):
+            plot_line(axes, threshold, colour=COLOURS[1], label="threshold", style="--")
+        if active is not None:
+            for begin, end in stretches(active.steps, active.values > 0):
+                axes.axvspan(begin, end, color=COLOURS[1], alpha=LIGHT / 1.5, linewidth=0)
+        over_steps(axes)
+        for name, series in bars:
+            if len(series):
+                other = axes.twinx()
+                other.grid(visible=False)
+                other.bar(
+                    series.steps,
+                    series.values,
+                    width=0.6 * float(np.diff(series.steps).mean() if len(series) > 1 else 1),
+                    color=FAINT,
+                    alpha=0.5,
+                    label=f"{name} (right)",
+                )
+        figure.legend(loc="outside lower center", ncols=3)
+
+    return _chart(panel, draw)
+
+
+def stretches(steps: Sequence[float] | Any, on: Sequence[bool] | Any) -> list[tuple[float, float]]:
+    """Return where a flag is on, from its first step to the step it goes off again."""
+    found: list[tuple[float, float]] = []
+    begin: float | None = None
+    for step, is_on in zip(steps, on, strict=True):
+        if is_on and begin is None:
+            begin = float(step)
+        elif not is_on and begin is not None:
+            found.append((begin, float(step)))
+            begin = None
+    if begin is not None:
+        found.append((begin, float(steps[-1])))
+    return found
+
+
+def chosen_records(run: RunData, panel: Panel) -> list[Row]:
+    """Return the rows a panel is about."""
+    rows = run.records.get(panel.records, [])
+    return [row for row in rows if not panel.event or row.get("event") == panel.event]
+
+
+def parts_of(record: Row, panel: Panel) -> list[Row]:
+    """Return the things to show of one record."""
+    if not panel.each:
+        return [record]
+    inner = record.get(panel.each, [])
+    return [part for part in inner if isinstance(part, Mapping)] if isinstance(inner, list) else []
+
+
+def numbers_in(value: object) -> list[float]:
+    """Return the numbers of a field that holds one, a list or a mapping of them."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    held: Iterable[object] = value if isinstance(value, list) else [value]
+    return [float(one) for one in held if isinstance(one, (int, float)) and is_number(one)]
+
+
+def _histograms(run: RunData, panel: Panel) -> Chart | None:
+    """Draw a histogram per record, the last ones if there are many."""
+    found = []
+    for record in chosen_records(run, panel):
+        values = [
+            v for part in parts_of(record, panel) for v in numbers_in(part.get(panel.metrics[0]))
+        ]
+        if values:
+            found.append((record, values))
+    found = found[-MOST_HISTOGRAMS:]
+    if not found:
+        return None
+    every = [value for _, values in found for value in values]
+    edges = np.array(panel.bins) if panel.bins else np.histogram_bin_edges(every, 20)
+
+    def draw(figure: Any) -> None:
+        across = min(len(found), 4)
+        grid = small_multiples(figure, len(found), across=across, sharey=True, sharex=True)
+        for axes, (record, values) in zip(grid, found, strict=True):
+            clipped = np.clip(values, edges[0], edges[-1])
+            axes.hist(clipped, edges, color=COLOURS[0], edgecolor="white", linewidth=0.4)
+            axes.set_title(
+                f"iteration {record.get('iteration', '?')}, {len(values)} in all",
+                fontsize=8,
+                fontweight="normal",
+            )
+            axes.tick_params(labelsize=7.5)
+        figure.supxlabel(panel.metrics[0].replace("_", " "), fontsize=8.5)
+
+    return _chart(panel, draw, (7.2, 1.7 * -(-len(found) // 4) + 0.5))
+
+
+def _pairs(run: RunData, panel: Panel) -> list[tuple[float, float]]:
+    first, second = panel.metrics[0], panel.metrics[1] if len(panel.metrics) > 1 else ""
+    found = []
+    for record in chosen_records(run, panel):
+        for part in parts_of(record, panel):
+            one = part.get(first)
+            other = part.get(second, 1.0) if second else 1.0
+            if is_number(one) and is_number(other):
+                found.append((float(one), float(other)))  # type: ignore[arg-type]
+    return found
+
+
+def _polar(run: RunData, panel: Panel) -> Chart | None:
+    pairs = _pairs(run, panel)
+    if not pairs:
+        return None
+    angles, weights = np.radians([angle for angle, _ in pairs]), [weight for _, weight in pairs]
+    edges = np.linspace(0, 2 * np.pi, SECTORS + 1)
+    sums, _ = np.histogram(angles % (2 * np.pi), edges, weights=weights)
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots(subplot_kw={"projection": "polar"})
+        axes.bar(
+            edges[:-1] + np.pi / SECTORS,
+            sums,
+            width=2 * np.pi / SECTORS * 0.94,
+            color=COLOURS[0],
+            alpha=0.85,
+        )
+        axes.set_theta_zero_location("E")
+        axes.tick_params(labelsize=8)
+        axes.set_rlabel_position(15)
+
+    return _chart(panel, draw, (4.2, 4.0))
+
+
+def _map(run: RunData, panel: Panel) -> Chart | None:
+    pairs = _pairs(run, panel)
+    if not pairs:
+        return None
+    x, y = np.array(pairs).T
+    reach = max(panel.bins[-1] if panel.bins else 0.0, float(np.abs([x, y]).max())) * 1.02
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        shown = axes.hist2d(x, y, 40, range=[[-reach, reach]] * 2, cmap="magma_r", cmin=1)
+        shown[3].set_rasterized(True)  # sixteen hundred squares would swell the page
+        bar = figure.colorbar(shown[3], ax=axes, shrink=0.8)
+        bar.set_label("count")
+        bar.outline.set_visible(False)
+        if panel.bins:
+            turn = np.linspace(0, 2 * np.pi, 200)
+            axes.plot(
+                panel.bins[-1] * np.cos(turn), panel.bins[-1] * np.sin(turn), color=INK, linewidth=1
+            )
+        axes.set_aspect("equal")
+        axes.set_xlabel(panel.metrics[0])
+        axes.set_ylabel(panel.metrics[1])
+
+    return _chart(panel, draw, (4.8, 4.0))
+
+
+def _bars(run: RunData, panel: Panel) -> Chart | None:
+    counts: dict[str, float] = {}
+    counted = panel.metrics[1] if len(panel.metrics) > 1 else ""
+    for record in chosen_records(run, panel):
+        for part in parts_of(record, panel):
+            name = part.get(panel.metrics[0])
+            amount = part.get(counted, 1.0) if counted else 1.0
+            if name is not None and is_number(amount):
+                counts[str(name)] = counts.get(str(name), 0.0) + float(amount)
+    if not counts:
+        return None
+    total = sum(counts.values()) or 1.0
+    names = sorted(counts, key=lambda name: counts[name])
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        values = [counts[name] for name in names]
+        bars = axes.barh(names, values, color=COLOURS[0])
+        axes.bar_label(bars, [f"{v:g} ({100 * v / total:.0f} %)" for v in values], padding=3)
+        axes.margins(x=0.2)
+        axes.grid(visible=False, axis="y")
+
+    return _chart(panel, draw, (6.6, 0.45 * len(names) + 0.9))

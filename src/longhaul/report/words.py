@@ -1,0 +1,258 @@
+"""A run in words: what was done, how it went, what happened on the way."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from longhaul.report.gathered import RunData
+from longhaul.report.series import Row, column, is_number
+
+SPOKEN = {"schedule", "evaluated"}
+"""Events that are told elsewhere than among the happenings."""
+ORDINARY = {"started", "finished"}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under a header."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def figure(value: float) -> str:
+    """Return a number with as many digits as a reader needs."""
+    if value == int(value) and abs(value) < 1e7:
+        return f"{int(value):,}"
+    return f"{value:,.4g}" if abs(value) < 1e5 else f"{value:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes, seconds = divmod(round(seconds), 60)
+    if minutes < 90:
+        return f"{minutes} min {seconds:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def trained_seconds(run: RunData) -> float:
+    """Return the time all iterations took, over all sessions."""
+    return math.fsum(column(run.rows, "time/iteration_seconds", over="iteration").values)
+
+
+def summary(run: RunData) -> list[str]:
+    """Return the run in a few sentences."""
+    record = run.state.record
+    last = run.last
+    if not last:
+        return [
+            f"The run of {record.task} is {run.state.status} and has not finished an iteration."
+        ]
+    steps, seconds = int(last.get("env_steps", 0)), trained_seconds(run)
+    speed = f", {figure(round(steps / seconds))} steps per second" if seconds else ""
+    told = [
+        f"{record.task} was trained for {steps:,} steps in {last.get('iteration', 0)} iterations "
+        f"and {last.get('episodes', 0):,} episodes; that took {duration(seconds)}{speed}.",
+        _status_sentence(run),
+    ]
+    told += [sentence for sentence in (_learning_sentence(run), _score_sentence(run)) if sentence]
+    resumes = sum(row.get("event") == "resumed" for row in run.sessions)
+    if resumes:
+        times = "once" if resumes == 1 else f"{resumes} times"
+        told.append(f"It was interrupted and continued {times}.")
+    return told
+
+
+def _status_sentence(run: RunData) -> str:
+    reason = run.state.record.reason
+    because = f": {reason}" if reason else ""
+    if run.state.status == "finished":
+        return f"It is finished{because}."
+    return f"It is {run.state.status}{because}; what follows is not conclusive."
+
+
+def _learning_sentence(run: RunData) -> str:
+    returns = column(run.rows, "rollout/ep_rew_mean").values
+    if len(returns) < 2:
+        return ""
+    return (
+        f"The mean return of training episodes went from {figure(returns[0])} to "
+        f"{figure(returns[-1])}, its highest was {figure(returns.max())}."
+    )
+
+
+def _score_sentence(run: RunData) -> str:
+    scores = column(run.rows, run.score, over="iteration")
+    if not len(scores):
+        return ""
+    best = int(scores.values.argmax())
+    count = len(scores)
+    return (
+        f"Of {count} evaluation{'s' if count > 1 else ''} during training the best had "
+        f"{run.score} {figure(scores.values[best])}, at iteration {int(scores.steps[best])}; the "
+        f"last had {figure(scores.values[-1])}."
+    )
+
+
+def evaluation_tables(run: RunData) -> list[Table]:
+    """Return a table for every kept evaluation; its figures are those of the file."""
+    tables: list[Table] = []
+    for found in run.evaluations.values():
+        if "suites" in found:
+            tables += [_suite_table(found, suite) for suite in found["suites"]]
+        elif isinstance(found.get("metrics"), Mapping):
+            tables.append(_plain_table(found))
+    return tables
+
+
+def _plain_table(found: Mapping[str, Any]) -> Table:
+    metrics = found["metrics"]
+    count = len(found.get("episodes", []))
+    half = 1.96 * metrics.get("eval/std_reward", 0.0) / math.sqrt(max(count, 1))
+    mean = float(metrics.get("eval/mean_reward", math.nan))
+    rows = [("mean return", f"{figure(mean)} ± {figure(half)}")] if math.isfinite(mean) else []
+    rows += [
+        (name.removeprefix("eval/"), figure(value))
+        for name, value in metrics.items()
+        if name != "eval/mean_reward"
+    ]
+    solved = found.get("solved")
+    if isinstance(solved, (int, float)) and math.isfinite(mean):
+        verdict = "reached" if mean >= solved else "not reached"
+        rows.append(("solved at", f"{figure(solved)}: {verdict}"))
+    return Table(_evaluation_title(found, f"{count} episodes"), ("figure", "value"), tuple(rows))
+
+
+def _evaluation_title(found: Mapping[str, Any], what: str) -> str:
+    acts = "most likely actions" if found.get("greedy") else "drawn actions"
+    return f"{what}, checkpoint {found.get('checkpoint', '?')}, {acts}"
+
+
+def _suite_table(found: Mapping[str, Any], suite: Mapping[str, Any]) -> Table:
+    """Return policies as rows, the suite's figures as columns."""
+    metrics: Mapping[str, float] = suite.get("metrics", {})
+    intervals: Mapping[str, Sequence[float]] = suite.get("intervals", {})
+    references: Mapping[str, Mapping[str, float]] = suite.get("references", {})
+    shown = _suite_columns(suite, metrics, intervals)
+    rows = [(name, *_cells(shown, known)) for name, known in references.items()]
+    rows.append(("trained", *_cells(shown, metrics)))
+    spans = [
+        f"{intervals[name][0]:.4g} to {intervals[name][1]:.4g}" if name in intervals else ""
+        for name in shown
+    ]
+    rows.append(("95 % interval", *spans))
+    if suite.get("bounds"):
+        rows.append(("bound", *_cells(shown, suite["bounds"])))
+    title = f"{suite.get('suite', '?')}, {len(suite.get('episodes', []))} episodes"
+    header = ("policy", *(name.removeprefix("eval/").replace("_", " ") for name in shown))
+    return Table(_evaluation_title(found, title), header, tuple(rows))
+
+
+def _suite_columns(
+    suite: Mapping[str, Any],
+    metrics: Mapping[str, float],
+    intervals: Mapping[str, Sequence[float]],
+) -> list[str]:
+    """Return the columns the task shows people, or those it gives intervals for."""
+    named = [column["metric"] for column in suite.get("columns", []) if "metric" in column]
+    return [name for name in named or intervals or metrics if name in metrics]
+
+
+def _cells(shown: Sequence[str], found: Mapping[str, float]) -> list[str]:
+    return [f"{found[name]:.4g}" if name in found else "" for name in shown]
+
+
+def happenings(run: RunData) -> list[tuple[str, str, str]]:
+    """Return events other than decisions: when, what, and the facts in words."""
+    told = []
+    for row in (*run.events, *run.sessions):
+        event = str(row.get("event", ""))
+        if event in SPOKEN or event in ORDINARY:
+            continue
+        when = str(row["time"]) if "time" in row else f"iteration {row.get('iteration', '?')}"
+        left_out = ("event", "time", "iteration", "env_steps", "pid", "host", "episodes")
+        facts = {name: value for name, value in row.items() if name not in left_out}
+        told.append(
+            (when, event, ", ".join(f"{name} {short(value)}" for name, value in facts.items()))
+        )
+    return told
+
+
+def faults(run: RunData) -> list[str]:
+    """Return what went wrong and was survived, in sentences."""
+    told = []
+    for name in dict.fromkeys(
+        name for row in run.rows for name in row if name.startswith("fault/")
+    ):
+        values = column(run.rows, name).values
+        total = values[-1] if name in ("fault/skipped_updates", "fault/rollbacks") else values.sum()
+        if total:
+            told.append(f"{name}: {figure(float(total))} over the run")
+    counts = Counter(event for _, event, _ in happenings(run) if event not in ("resumed", "hint"))
+    told += [
+        f"{event}: {count} times" if count > 1 else f"{event}: once"
+        for event, count in counts.items()
+    ]
+    if run.skipped:
+        told.append(f"{run.skipped} unreadable lines of logs were passed over")
+    damaged = [entry for entry in run.checkpoints if entry.manifest is None]
+    told += [f"checkpoint {entry.path.name} is damaged: {entry.problem}" for entry in damaged]
+    return told
+
+
+def hints(run: RunData) -> list[str]:
+    """Return what the run advises, newest last and each advice once."""
+    rows = [row for row in (*run.events, *run.sessions) if row.get("event") == "hint"]
+    texts = [str(row.get("text") or row.get("why") or row.get("hint") or "") for row in rows]
+    return list(dict.fromkeys(text for text in texts if text))
+
+
+def short(value: object) -> str:
+    """Return a fact in at most a line."""
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 160 else text[:157] + "..."
+
+
+def commands(run: RunData) -> list[tuple[str, str]]:
+    """Return what to type to have the run again, to go on with it, and to look at it."""
+    record = run.state.record
+    path = shlex.quote(str(run.directory.path))
+    task = shlex.quote(record.task)
+    config = shlex.quote(str(run.directory.config))
+    return [
+        ("train the same again", f"longhaul train {task} --config {config} --name again"),
+        ("go on with it", f"longhaul resume {path}"),
+        ("measure it", f"longhaul evaluate {path}"),
+        ("watch its worst episode", f"longhaul watch {path} --episode worst"),
+        ("begin the next experiment", f"longhaul new-experiment --from {path}"),
+    ]
+
+
+def original_command(run: RunData) -> str:
+    """Return the command the run was started with, by the program's name."""
+    arguments = list(run.state.record.command)
+    return shlex.join(["longhaul", *arguments[1:]]) if arguments else ""
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested tables with dotted keys."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def rows_of(row: Row, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return some metrics of a row as text."""
+    return [(name, figure(row[name])) for name in names if is_number(row.get(name))]

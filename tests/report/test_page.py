@@ -1,0 +1,168 @@
+"""The report as one page."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from longhaul.report import words
+from longhaul.report.gathered import gather
+from longhaul.report.page import EMBEDDED_BYTES, Extras, make_page
+from longhaul.report.plots import run_charts
+from longhaul.report.style import draw
+from longhaul.runs.directory import RunDirectory
+from tests.report.made import made_run, write_evaluation, write_lines
+
+PAYLOADS = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "</style><script>alert(1)</script>",
+    "</title><svg onload=alert(1)>",
+    "javascript:alert(1)",
+    "<iframe src='https://example.com'></iframe>",
+    "${alert(1)}",
+    "{{7*7}}",
+    "&lt;script&gt;",
+)
+
+
+class Elements(html.parser.HTMLParser):
+    """Collects what a browser would see."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def parsed(page: str) -> Elements:
+    found = Elements()
+    found.feed(page)
+    return found
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    run = made_run(tmp_path_factory.mktemp("runs"))
+    run.media.mkdir()
+    (run.media / "small.mp4").write_bytes(b"film")
+    (run.media / "large.mp4").write_bytes(bytes(EMBEDDED_BYTES + 1))
+    return run
+
+
+@pytest.fixture(scope="module")
+def page(run: RunDirectory) -> str:
+    found = gather(run.path)
+    changed = {"learn.discount": (0.99, 0.5)}
+    return make_page(
+        found,
+        Extras([draw(chart) for chart in run_charts(found)[:2]], "", changed, "the preset 'fast'"),
+    )
+
+
+def test_the_page_has_all_its_parts(page: str) -> None:
+    text = " ".join(parsed(page).text)
+    for part in (
+        "Summary",
+        "Films",
+        "Evaluations",
+        "Plots",
+        "Decisions of the schedule",
+        "Hints",
+        "Survived on the way",
+        "Configuration",
+        "Commands",
+        "Machine and versions",
+        "lower learn.learning_rate",
+        "env_restarted",
+        "survival was 0.25",
+        "the preset 'fast'",
+        "longhaul resume",
+        "numpy",
+    ):
+        assert part in text, part
+
+
+def test_the_page_needs_nothing_from_elsewhere(page: str) -> None:
+    elements = parsed(page)
+    assert not {tag for tag, _ in elements.tags} & {"script", "link", "iframe", "object", "embed"}
+    for tag, attributes in elements.tags:
+        for name, value in attributes.items():
+            assert not name.startswith("on"), (tag, name)
+            if name in ("src", "href", "xlink:href") and value:
+                local = value.startswith(("#", "data:", "media/"))
+                assert local, (tag, name, value[:60])
+    outside = [url for url in re.findall(r"https?://[^\s\"'<>)]+", page) if "w3.org" not in url]
+    assert outside == []
+
+
+def test_small_films_are_in_the_page_and_large_ones_are_linked(page: str) -> None:
+    sources = [attributes["src"] for tag, attributes in parsed(page).tags if tag == "video"]
+    assert sorted(str(source)[:10] for source in sources) == ["data:video", "media/larg"]
+
+
+def test_the_figures_are_those_of_the_logs(run: RunDirectory, page: str) -> None:
+    rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    text = " ".join(parsed(page).text)
+    assert f"{rows[-1]['env_steps']:,} steps" in text
+    assert f"to {rows[-1]['rollout/ep_rew_mean']:g}" in text
+    best = max(row["eval/mean_reward"] for row in rows if "eval/mean_reward" in row)
+    assert words.figure(best) in text
+    assert "309.5 ± " in text  # the mean of 300 to 319
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_nothing_a_run_says_becomes_markup(tmp_path: Path, payload: str) -> None:
+    run = made_run(tmp_path)
+    hostile = [
+        {"iteration": 1, "event": "hint", "text": payload},
+        {"iteration": 1, "event": payload, "reason": payload, payload: payload},
+        {
+            "iteration": 1,
+            "env_steps": 1,
+            "event": "schedule",
+            "controller": payload,
+            "moves": [{"setting": payload, "old": payload, "new": payload}],
+            "why": payload,
+        },
+    ]
+    write_lines(run.events, hostile)
+    write_evaluation(run, [1.0, 2.0], checkpoint=payload)
+    record = json.loads(run.record.read_text())
+    record |= {"name": payload, "reason": payload, "command": ["longhaul", payload]}
+    record["versions"] = {payload: payload}
+    run.record.write_text(json.dumps(record))
+    run.config.write_text(json.dumps(payload) + " = " + json.dumps(payload) + "\n")
+    page = make_page(gather(run.path), Extras((), payload, {payload: (payload, payload)}, payload))
+    elements = parsed(page)
+    safe = parsed(make_page(gather(made_run(tmp_path / "safe").path), Extras()))
+    assert {tag for tag, _ in elements.tags} <= {tag for tag, _ in safe.tags} | {"ul", "li"}
+    assert not [name for _, attributes in elements.tags for name in attributes if name[:2] == "on"]
+    assert payload in "".join(elements.text)
+
+
+def test_a_run_without_an_iteration_has_a_report_all_the_same(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    for log in (run.metrics, run.timings, run.episodes, run.events):
+        log.write_text("")
+    page = make_page(gather(run.path), Extras())
+    assert "has not finished an iteration" in page
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(3.2, "3 s"), (89, "89 s"), (125, "2 min 05 s"), (7300, "2 h 01 min")]
+)
+def test_times_are_said_as_people_say_them(seconds: float, said: str) -> None:
+    assert words.duration(seconds) == said
