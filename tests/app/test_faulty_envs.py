@@ -97,7 +97,7 @@ def test_a_run_that_drops_too_much_ends_as_numerically_broken(tmp_path: Path, ru
 FIRST_COME = ("env.order=first-come", "num_envs=3", "collect.chunk=8")
 
 
-@pytest.mark.parametrize("core", ["none", "gru"])
+@pytest.mark.parametrize("core", [pytest.param("none", marks=pytest.mark.slow), "gru"])
 def test_a_run_first_come_first_served_survives_deaths_and_says_what_it_is(
     tmp_path: Path, core: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -93,37 +94,53 @@ def test_a_set_aside_seed_stays_so_after_a_resume(tmp_path: Path, launch: Launch
 CASES = [(name, where) for name in EXCEPTIONS for where in ("reset", "step", "late step")]
 
 
+LATE = 35
+
+
+def lasting(count: int) -> list[int]:
+    """Return seeds whose walks, left alone, go on beyond the late step."""
+    found: list[int] = []
+    walk = WalkFactory(longest=LATE + 5)()
+    for seed in itertools.count():
+        walk.reset(seed, None)
+        if all(walk.step(np.ones(1, np.int64)) is None for _ in range(LATE)):
+            found.append(seed)
+        if len(found) == count:
+            return found
+    raise AssertionError
+
+
 def test_every_exception_is_told_with_its_place_and_last_actions(
     tmp_path: Path, launch: Launch, reports: Reports
 ) -> None:
-    plans = [
-        Plan(name, where.split()[-1], (9,) if where == "late step" else (1,), seeds=(seed,))
-        if where != "reset"
-        else Plan(name, "reset", seeds=(seed,))
-        for seed, (name, where) in enumerate(CASES)
-    ]
-    tell(tmp_path, *plans)
     count = len(CASES)
     assert count == 24
-    factory = WalkFactory(str(tmp_path), longest=40)
-    vector = launch(factory.source(), count, seeds=listed(count))
+    seeds = lasting(count)
+    plans = [
+        Plan(name, where.split()[-1], (LATE,) if where == "late step" else (1,), seeds=(seed,))
+        if where != "reset"
+        else Plan(name, "reset", seeds=(seed,))
+        for seed, (name, where) in zip(seeds, CASES, strict=True)
+    ]
+    tell(tmp_path, *plans)
+    factory = WalkFactory(str(tmp_path), longest=LATE + 5)
+    dealt = ListedSeeds((*seeds, *range(10**6, 10**6 + 60 * count)), envs=count)
+    vector = launch(factory.source(), count, seeds=dealt)
     vector.reset()
-    begun = list(vector.step(np.ones(count, np.int64)).events)
-    events = {event.env: event for event in begun if event.number == 0}
-    for _ in range(12):
+    events: dict[int, EnvEvent] = {}
+    for _ in range(LATE + 1):
         for event in vector.step(np.ones(count, np.int64)).events:
             events.setdefault(event.env, event)
     vector.close()
-    ended_early = {seed for seed in range(count) if seed not in events}
-    assert all(CASES[seed][1] == "late step" for seed in ended_early)
-    assert len(ended_early) <= 3
-    for seed, event in events.items():
-        name, where = CASES[seed]
+    assert sorted(events) == list(range(count))
+    for env, event in events.items():
+        name, where = CASES[env]
         facts = event.facts
         assert facts["env_id"] == "test:walk"
-        assert facts["seed"] == seed
-        assert facts["step"] == {"reset": 0, "step": 0, "late step": 8}[where]
-        assert facts["last_actions"] == [[1]] * {"reset": 0, "step": 1, "late step": 9}[where]
+        assert facts["seed"] == seeds[env]
+        assert facts["step"] == {"reset": 0, "step": 0, "late step": LATE - 1}[where]
+        # The newest 32, and no more of them.
+        assert facts["last_actions"] == [[1]] * {"reset": 0, "step": 1, "late step": 32}[where]
         assert type(EXCEPTIONS[name]()).__name__ in facts["traceback"]
         assert "trouble.py" in facts["traceback"]
     assert "died" not in reports.kinds()
@@ -223,7 +240,7 @@ def test_a_stuck_stage_is_named_while_it_is_stuck(
     tmp_path: Path, launch: Launch, reports: Reports
 ) -> None:
     plan = Plan("sleep", "construct", times=1)
-    config = replace(QUICK, construct_seconds=4.0, workers=1)
+    config = replace(QUICK, construct_seconds=3.0, workers=1)
     launch(WalkFactory(tell(tmp_path, plan)).source(), 1, config)
     # A busy machine may be slow to start the interpreter as well, which is told too.
     stuck = next(fault for fault in reports.faults if fault.stage == "construct")

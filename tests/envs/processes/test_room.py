@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import resource
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from longhaul.core.env import SingleEnvs
 from longhaul.core.errors import ConfigError, ResourceError
 from longhaul.core.spaces import Discrete, EnvSpec, Part
 from longhaul.envs.processes.mailbox import Mailbox
+from longhaul.envs.processes.process import start_worker
 from longhaul.envs.processes.room import check_room, processes_left
 from longhaul.envs.processes.vector import ProcessVectorEnv, share_out
 from tests.contracts.vector_env_contract import SEEDS
@@ -29,6 +31,30 @@ def test_a_containers_process_limit_is_read(tmp_path: Path) -> None:
     assert processes_left(tmp_path) == 7
     (tmp_path / "pids.max").write_text("max\n")
     assert processes_left(tmp_path) is None
+
+
+def test_too_few_processes_are_told_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "pids.max").write_text("100\n")
+    (tmp_path / "pids.current").write_text("93\n")
+    with pytest.raises(ResourceError, match="4 worker processes are more than the 7 the container"):
+        check_room(4, tmp_path)
+
+
+def test_descriptors_that_run_out_later_are_told_as_well() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1, hard))
+    taken: list[int] = []
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        with pytest.raises(ResourceError, match="no file descriptors are left"):
+            start_worker(0, 1, 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in taken:
+            os.close(descriptor)
 
 
 def test_shared_memory_the_system_does_not_give_is_told(tmp_path: Path) -> None:

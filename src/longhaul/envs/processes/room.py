@@ -13,7 +13,7 @@ PROCESSES_BESIDE = 8
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-def check_room(workers: int) -> None:
+def check_room(workers: int, cgroup: Path = _CGROUP) -> None:
     """Raise if file descriptors or processes would run out; raise a soft limit where allowed."""
     needed = workers * DESCRIPTORS_PER_WORKER + DESCRIPTORS_BESIDE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -24,7 +24,7 @@ def check_room(workers: int) -> None:
                 f"is {hard}; raise it (`ulimit -n {needed}`) or set env.processes.workers lower"
             )
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-    left = processes_left()
+    left = processes_left(cgroup)
     if left is not None and left < workers + PROCESSES_BESIDE:
         raise ResourceError(
             f"{workers} worker processes are more than the {left} the container may still start; "
