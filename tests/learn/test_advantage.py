@@ -180,6 +180,15 @@ def test_gae_of_three_steps_is_as_computed_by_hand() -> None:
     assert result.target.flatten().tolist() == [2.1875, 3.75, 5.0]
 
 
+def test_gae_gives_the_golden_numbers() -> None:
+    """Row 34 of the checklist; the value after a terminated step, 0.7, must not matter."""
+    course = course_from([1.0, 0.0, 2.0], terminated=(2,), last=0.7)
+    value = torch.tensor([[0.2], [0.3], [0.4]])
+    found = gae(course, value, discount=0.9, decay=0.95)
+    assert found.advantage.flatten().tolist() == pytest.approx([2.29094, 1.428, 1.6], abs=1e-5)
+    assert found.target.flatten().tolist() == pytest.approx([2.49094, 1.728, 2.0], abs=1e-5)
+
+
 def test_a_terminated_step_has_no_future() -> None:
     course = course_from([1.0, 1.0], terminated=(0,), last=9.0)
     result = gae(course, torch.zeros(2, 1), discount=1.0, decay=1.0)

@@ -85,7 +85,7 @@ def _folded(name: str, part: Tensor, length: int, scratch: TensorTree) -> Tensor
     if name not in scratch or scratch[name].shape != shape:
         scratch[name] = torch.empty(shape, dtype=part.dtype)
     target = scratch[name].view(length, steps // length, rows, *part.shape[2:])
-    target.copy_(part.view(steps // length, length, rows, *part.shape[2:]).transpose(0, 1))
+    target.copy_(part.reshape(steps // length, length, rows, *part.shape[2:]).transpose(0, 1))
     return scratch[name]
 
 
