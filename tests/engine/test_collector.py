@@ -187,8 +187,17 @@ def test_log_probabilities_and_values_are_those_of_the_policy_that_acted(
 ) -> None:
     rollout, oracle = followed
     age = oracle.tensor("age")
-    assert torch.equal(rollout.log_prob, log_probability(age, VERSION))
+    own = ~rollout.forced
+    assert torch.equal(rollout.log_prob[own], log_probability(age, VERSION)[own])
     assert torch.equal(rollout.value, worth(oracle.tensor("page"), age, VERSION))
+
+
+def test_a_forced_action_is_marked_and_was_certain(followed: Followed) -> None:
+    """Row 24 of the checklist; that it teaches nothing is a promise of the learners."""
+    rollout, _ = followed
+    assert rollout.forced.any()
+    assert not rollout.trainable[rollout.forced].any()
+    assert (rollout.log_prob[rollout.forced] == 0).all()
 
 
 def test_memory_is_kept_at_the_beginning_of_every_chunk(followed: Followed) -> None:

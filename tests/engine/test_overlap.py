@@ -147,7 +147,7 @@ MakeRun = Callable[..., Run]
 
 def version_of(rollout: Rollout) -> set[float]:
     """Return the versions the rollout's log-probabilities tell of."""
-    return set((-rollout.log_prob // 100).flatten().tolist())
+    return set((-rollout.log_prob // 100)[~rollout.forced].tolist())
 
 
 def test_rollout_k_is_made_with_the_weights_after_update_k_minus_2(make_run: MakeRun) -> None:
@@ -326,8 +326,9 @@ def test_a_networks_rollouts_are_by_the_weights_after_update_k_minus_2(algorithm
         judge.load_state_dict(weights[max(number - 2, 0)])
         with torch.no_grad():
             judged = judge.judge(rollout.sequences(), run.settings)
-        again = unfold_chunks(judged.log_prob, rollout.steps)[rollout.active]
-        torch.testing.assert_close(again, rollout.log_prob[rollout.active], atol=1e-5, rtol=1e-5)
+        chosen = rollout.trainable
+        again = unfold_chunks(judged.log_prob, rollout.steps)[chosen]
+        torch.testing.assert_close(again, rollout.log_prob[chosen], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("algorithm", LEARNERS)

@@ -43,7 +43,7 @@ class Rollout:
 
     obs: TensorTree  # [T, N, ...]
     action: Tensor  # [T, N, ...]
-    log_prob: Tensor  # [T, N]
+    log_prob: Tensor  # [T, N], 0 where the action was forced
     value: Tensor  # [T, N]
     reward: Tensor  # [T, N]
     terminated: Tensor  # [T, N] bool

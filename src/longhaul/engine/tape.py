@@ -114,6 +114,8 @@ class Tape:
         """Return the rollout; `memory` is the policy's after the last step."""
         _spread_losses(self._flags)
         started, active, terminated, truncated, forced, lost = torch.from_numpy(self._flags)
+        # What the policy would have done is not what was done: that was certain.
+        self._numbers[0][self._flags[4]] = 0.0
         log_prob, value, reward = torch.from_numpy(self._numbers)
         steps, rows = reward.shape
         last_obs = {name: torch.from_numpy(part.copy()) for name, part in self._slots.obs.items()}
