@@ -31,19 +31,32 @@ from longhaul.runs.record import Status
 _WORK = ("time/collect_seconds", "time/learn_seconds", "time/evaluate_seconds")
 
 
+MOST = 0.02
+"""Share of a run's time that its records may take."""
+
+
 class RecordsSink:
-    """Makes the records anew when an evaluation has been logged, and when the run stops."""
+    """Makes the records anew when an evaluation has been logged, and when the run stops.
+
+    They are made from all of the run, so that they take longer and longer. An evaluation that
+    comes too soon is left to the next one, or to the end.
+    """
 
     def __init__(self, run: RunDirectory, config: RunConfig, task: Task, clocks: Clocks) -> None:
         self._run = run
         self._task = task
         self._clocks = clocks
         self._opening = opening_settings(config, task)
+        self._not_before = clocks.monotonic()
 
     def write(self, progress: Progress, metrics: Metrics) -> None:
         """Take one iteration's metrics, which are in the logs already."""
-        if any(name.startswith("eval/") for name in metrics):
-            write_records(self._run, self._task, self._opening, self._clocks)
+        begun = self._clocks.monotonic()
+        if begun < self._not_before or not any(name.startswith("eval/") for name in metrics):
+            return
+        write_records(self._run, self._task, self._opening, self._clocks)
+        ended = self._clocks.monotonic()
+        self._not_before = ended + (ended - begun) / MOST
 
     def close(self) -> None:
         """Make the records a last time."""

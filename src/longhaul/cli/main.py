@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from longhaul.cli import experiment, look, measure, see
+from longhaul.cli import experiment, look, measure, see, tools
 from longhaul.core.errors import LonghaulError
 
 ABOUT = "Train agents in runs that are fast, unkillable, exactly resumable and self-explaining."
@@ -22,6 +22,7 @@ experiment.register(app)
 look.register(app)
 measure.register(app)
 see.register(app)
+tools.register(app)
 
 
 @app.callback(invoke_without_command=True)

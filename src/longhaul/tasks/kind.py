@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,37 @@ class TaskRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """A small command of a task's own, run by `longhaul tool TASK NAME ...`."""
+
+    name: str
+    summary: str
+    run: Callable[[Sequence[str]], str]
+    """Takes what the user wrote after the tool's name; returns what to tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predecessor:
+    """How a task was trained before longhaul, to measure beside it."""
+
+    preset: str
+    """The preset with its options, network and learner."""
+    make: Callable[[Any], Any]
+    """Return its Gymnasium environment for the options of the preset."""
+    bodies: Callable[[Any], int]
+    """Return how many acting bodies one of its steps moves, which are rows in ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvVariant:
+    """A size or kind of environment whose speed is worth knowing."""
+
+    name: str
+    options: dict[str, Any]
+    num_envs: int
+
+
+@dataclass(frozen=True, slots=True)
 class TaskKind:
     """A family of tasks under one name, `name` or `name:argument`."""
 
@@ -60,6 +91,10 @@ class TaskKind:
     build: Callable[[TaskRequest], Task]
     examples: tuple[str, ...]
     presets: Path
+    predecessor: Predecessor | None = None
+    variants: tuple[EnvVariant, ...] = ()
+    """What `longhaul bench env` measures when nothing else is asked for."""
+    tools: tuple[Tool, ...] = ()
 
     def preset_names(self) -> tuple[str, ...]:
         """Return the names of the presets beside the task."""

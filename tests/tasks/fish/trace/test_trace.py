@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from longhaul.tasks.fish.trace.exports import (
     STEP_ONE,
     TRACE,
     WORST,
+    SuiteBeginnings,
     fish_records,
 )
 from tests.tasks.fish.trace.logs import OPTIONS, SEEDS, made_up_run
@@ -57,9 +57,13 @@ penalty_gate tail_replays
 """Section 7.3."""
 
 
+def made(log: RunLog, options: Options = OPTIONS) -> Records:
+    return fish_records(log, options.tail, SuiteBeginnings(options))
+
+
 @pytest.fixture(scope="module")
 def records() -> Records:
-    return fish_records(made_up_run(), OPTIONS)
+    return made(made_up_run())
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +130,7 @@ def test_warnings_are_resolved_when_the_run_is_over_and_not_before(records: Reco
     (warning,) = json.loads(records[TRACE])["tail_stage_warnings"]
     assert (warning["iteration"], warning["tail_stage_label"]) == (3, "long")
     assert (warning["resolved_iteration"], warning["duration_iterations"]) == (6, 4)
-    going_on = fish_records(made_up_run(is_over=False), OPTIONS)
+    going_on = made(made_up_run(is_over=False))
     assert json.loads(going_on[TRACE])["tail_stage_warnings"][0]["resolved_iteration"] is None
 
 
@@ -181,6 +185,8 @@ def test_records_of_deaths_carry_their_iteration_and_stage(records: Records) -> 
 def test_pre_roll_statistics_come_with_every_evaluation(records: Records) -> None:
     lines = [json.loads(line) for line in records[PRE_ROLL].splitlines()]
     assert [line["iteration"] for line in lines] == [3, 6]
+    assert [line["summary"]["sampled_episodes"] for line in lines] == [64, 64]
+    assert lines[1]["samples"] == []
     assert len(lines[0]["samples"]) == lines[0]["summary"]["sampled_episodes"] == 64
     assert {"episode", "spawn_radius", "spawn_angle_deg", "initial_speed", "initial_heading_deg",
             "final_speed", "final_heading_deg", "pre_roll_steps", "angle_jitter_deg", "speed_scale",
@@ -205,7 +211,7 @@ def test_a_run_without_tail_and_evaluations_still_has_its_trace() -> None:
     plain = RunLog(
         "plain", [{"iteration": 1, "env_steps": 9, "episodes": 0}], [], {"fish.escape_boost": 0.75}
     )
-    records = fish_records(plain, Options())
+    records = made(plain, Options())
     (entry,) = json.loads(records[TRACE])["trace"]
     assert not set(TRACE_FIELDS) - set(entry)
     assert entry["tail_stage_remaining_by_type"] is None
@@ -214,4 +220,4 @@ def test_a_run_without_tail_and_evaluations_still_has_its_trace() -> None:
 
 
 def test_the_same_logs_give_the_same_files(records: Records) -> None:
-    assert fish_records(made_up_run(), replace(OPTIONS)) == records
+    assert made(made_up_run()) == records

@@ -6,8 +6,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from longhaul.tasks.fish.step_one.records import StepOneDeath
 from longhaul.tasks.fish.tail.items import heading, speed
@@ -45,7 +47,8 @@ class Clusters:
 
     def as_row(self) -> dict[str, Any]:
         """Return plain values."""
-        return {**asdict(self), "clusters": [asdict(cluster) for cluster in self.clusters]}
+        row: dict[str, Any] = msgspec.to_builtins(self)
+        return row
 
     @property
     def top_share(self) -> float | None:

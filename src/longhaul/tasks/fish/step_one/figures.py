@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
+
+import msgspec
 
 from longhaul.core.env import Episode
 from longhaul.core.metrics import Metric, Metrics
@@ -42,7 +43,11 @@ def step_one_row(steps: FirstSteps, episodes: Sequence[Episode]) -> dict[str, An
     """Return the records of an evaluation for the run's events, which tell the iteration."""
     return {
         RECORD: [
-            {name: value for name, value in asdict(death).items() if name not in _LEFT_OUT}
+            {
+                name: value
+                for name, value in msgspec.to_builtins(death).items()
+                if name not in _LEFT_OUT
+            }
             for death in steps.deaths(episodes)
         ]
     }

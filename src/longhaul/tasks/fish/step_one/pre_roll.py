@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,7 +52,7 @@ class PreRollSample:
 
     def as_row(self) -> dict[str, Any]:
         """Return plain values; the override's velocity only where there is one."""
-        row = asdict(self)
+        row: dict[str, Any] = msgspec.to_builtins(self)
         if self.prewarm_velocity is None:
             del row["prewarm_velocity"]
         return row
@@ -137,7 +138,8 @@ def _picked(table: NDArray[np.float64], which: float, within: float) -> float:
 
 def summarise_pre_roll(samples: Sequence[PreRollSample]) -> dict[str, Any]:
     """Return blocks of every scalar, and histograms of angles and speeds at both ends."""
-    columns = {name: [asdict(sample)[name] for sample in samples] for name in SCALARS}
+    rows = [sample.as_row() for sample in samples]
+    columns = {name: [row[name] for row in rows] for name in SCALARS}
     overrides = sum(sample.prewarm_velocity_override for sample in samples)
     return {
         "sampled_episodes": len(samples),

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.config import convert
 from longhaul.core.env import Episode
 from longhaul.tasks.fish.floor import Floor
 from longhaul.tasks.fish.options import Options
@@ -45,7 +45,7 @@ class StepOneDeath:
     @staticmethod
     def of(row: Mapping[str, Any]) -> StepOneDeath:
         """Return the record a log holds."""
-        return convert(row, StepOneDeath, where="step_one_deaths")
+        return msgspec.convert(row, StepOneDeath)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from longhaul.core.run_log import Records, RunLog
@@ -17,6 +17,7 @@ from longhaul.tasks.fish.step_one.pre_roll import suite_samples, summarise_pre_r
 from longhaul.tasks.fish.step_one.records import StepOneDeath
 from longhaul.tasks.fish.step_one.worst import worst_seeds
 from longhaul.tasks.fish.tail.items import TailItem, heading, speed
+from longhaul.tasks.fish.tail.options import TailOptions
 from longhaul.tasks.fish.tail.pin import pin
 from longhaul.tasks.fish.trace.history import PastEvaluation, history_lines, past_evaluations
 from longhaul.tasks.fish.trace.schedule_trace import schedule_trace
@@ -31,41 +32,66 @@ STAGES = "step_one_stage_summary.json"
 PRE_ROLL = "pre_roll_stats.jsonl"
 
 
-def fish_records(log: RunLog, options: Options) -> Records:
+class SuiteBeginnings:
+    """How the episodes of suites begin, drawn once for each: they never change."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._pre_rolls: dict[str, PreRoll] = {}
+        self._positions: dict[str, dict[int, FishStart]] = {}
+
+    def pre_roll(self, suite: str) -> PreRoll:
+        """Return the samples of a suite and their summary."""
+        if suite not in self._pre_rolls:
+            samples = suite_samples(find_suite(suite), self._options)
+            rows = tuple(sample.as_row() for sample in samples)
+            self._pre_rolls[suite] = PreRoll(rows, summarise_pre_roll(samples))
+        return self._pre_rolls[suite]
+
+    def position(self, suite: str, seed: int) -> FishStart | None:
+        """Return the whole start of one episode, as it is after the pre-roll."""
+        if suite not in self._positions:
+            listed = find_suite(suite)
+            items = pin([TailItem(start) for start in listed.starts], listed.options(self._options))
+            self._positions[suite] = {
+                start.seed: item.start for start, item in zip(listed.starts, items, strict=True)
+            }
+        return self._positions[suite].get(seed)
+
+
+@dataclass(frozen=True, slots=True)
+class PreRoll:
+    """How the predators of a suite begin."""
+
+    samples: tuple[dict[str, Any], ...]
+    summary: dict[str, Any]
+
+
+def fish_records(log: RunLog, tail: TailOptions, suites: SuiteBeginnings) -> Records:
     """Return all files by name."""
-    timeline = Timeline.of(log, options.tail)
+    timeline = Timeline.of(log, tail)
     evaluations = past_evaluations(log, timeline)
-    pre_roll = {name: _pre_roll(name, options) for name in {past.suite for past in evaluations}}
-    summaries = {name: found["summary"] for name, found in pre_roll.items()}
-    deaths = {
-        past.moment.iteration: [asdict(death) for death in past.deaths] for past in evaluations
-    }
+    summaries = {past.suite: suites.pre_roll(past.suite).summary for past in evaluations}
+    deaths = {past.moment.iteration: past.rows for past in evaluations}
     return {
         TRACE: _text(schedule_trace(log, timeline, deaths)),
         HISTORY: _lines(history_lines(log, timeline, evaluations, summaries)),
-        STEP_ONE: _lines(_death(death) for past in evaluations for death in past.deaths),
+        STEP_ONE: _lines(_death(row) for past in evaluations for row in past.rows),
         CLUSTERS: _lines(_clusters(past, log) for past in evaluations),
-        WORST: _text(_worst(log, evaluations, options)),
+        WORST: _text(_worst(log, evaluations, suites)),
         STAGES: _text(
             stage_summary_file(
                 [past.evaluated() for past in evaluations], run_name=log.name, generated_at=log.now
             )
         ),
-        PRE_ROLL: _lines(
-            {
-                "iteration": past.moment.iteration,
-                "timestamp": log.times.get(past.moment.iteration),
-                **pre_roll[past.suite],
-            }
-            for past in evaluations
-        ),
+        PRE_ROLL: _lines(_pre_rolls(log, evaluations, suites)),
     }
 
 
-def _death(death: StepOneDeath) -> dict[str, Any]:
+def _death(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record with what plots need beside it."""
-    velocity = death.predator_velocity
-    return {**asdict(death), "angle_deg": heading(velocity), "speed": speed(velocity)}
+    velocity = row["predator_velocity"]
+    return {**row, "angle_deg": heading(velocity), "speed": speed(velocity)}
 
 
 def _clusters(past: PastEvaluation, log: RunLog) -> dict[str, Any]:
@@ -78,28 +104,35 @@ def _clusters(past: PastEvaluation, log: RunLog) -> dict[str, Any]:
     }
 
 
-def _pre_roll(suite: str, options: Options) -> dict[str, Any]:
-    samples = suite_samples(find_suite(suite), options)
-    return {
-        "samples": [sample.as_row() for sample in samples],
-        "summary": summarise_pre_roll(samples),
-    }
-
-
-def _worst(log: RunLog, evaluations: Iterable[PastEvaluation], options: Options) -> dict[str, Any]:
-    """Return the worst-seeds file, whose starts are whole positions after the pre-roll."""
-    positions: dict[int, FishStart] = {}
-    records: list[StepOneDeath] = []
+def _pre_rolls(
+    log: RunLog, evaluations: Iterable[PastEvaluation], suites: SuiteBeginnings
+) -> Iterator[dict[str, Any]]:
+    """Yield a line for each evaluation; a suite's samples, always the same, are told once."""
+    told: set[str] = set()
     for past in evaluations:
-        records += past.deaths
-        suite = find_suite(past.suite)
-        wanted = {death.seed for death in past.deaths} - set(positions)
-        starts = [start for start in suite.starts if start.seed in wanted]
-        pinned = pin([TailItem(start) for start in starts], suite.options(options))
-        positions |= {s.seed: item.start for s, item in zip(starts, pinned, strict=True)}
-    return worst_seeds(
-        records, lambda death: positions.get(death.seed), run_name=log.name, generated_at=log.now
-    )
+        pre_roll = suites.pre_roll(past.suite)
+        yield {
+            "iteration": past.moment.iteration,
+            "timestamp": log.times.get(past.moment.iteration),
+            "suite": past.suite,
+            "samples": () if past.suite in told else pre_roll.samples,
+            "summary": pre_roll.summary,
+        }
+        told.add(past.suite)
+
+
+def _worst(
+    log: RunLog, evaluations: Sequence[PastEvaluation], suites: SuiteBeginnings
+) -> dict[str, Any]:
+    """Return the worst-seeds file, whose starts are whole positions after the pre-roll."""
+    played = {past.moment.iteration: past.suite for past in evaluations}
+
+    def start_of(death: StepOneDeath) -> FishStart | None:
+        assert death.iteration is not None
+        return suites.position(played[death.iteration], death.seed)
+
+    records = [death for past in evaluations for death in past.deaths]
+    return worst_seeds(records, start_of, run_name=log.name, generated_at=log.now)
 
 
 def _text(content: Mapping[str, Any]) -> str:

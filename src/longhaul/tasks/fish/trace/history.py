@@ -55,6 +55,7 @@ class PastEvaluation:
     suite: str
     episodes: Sequence[Row]
     deaths: tuple[StepOneDeath, ...]
+    rows: tuple[dict[str, Any], ...]  # the same as plain values
 
     @property
     def fish(self) -> int:
@@ -80,8 +81,9 @@ def past_evaluations(log: RunLog, timeline: Timeline) -> tuple[PastEvaluation, .
             "tail_stage_label": moment.label,
             "tail_stage_type": moment.stage_type,
         }
-        deaths = tuple(StepOneDeath.of({**row, **place}) for row in event.get(RECORD, ()))
-        found.append(PastEvaluation(moment, event["suite"], event["episodes"], deaths))
+        rows = tuple({**row, **place} for row in event.get(RECORD, ()))
+        deaths = tuple(StepOneDeath.of(row) for row in rows)
+        found.append(PastEvaluation(moment, event["suite"], event["episodes"], deaths, rows))
     return tuple(found)
 
 
@@ -139,7 +141,7 @@ def _line(past: PastEvaluation, timeline: Timeline, log: RunLog) -> dict[str, An
         "tail_stage_warn_active": bool(moment.tail("warning")) if has_tail else None,
         "tail_stage_warn_since": int(since) if since else None,
         "death_hist_path": _death_histogram(moment.iteration, log.files),
-        "step_one_deaths": [asdict(death) for death in past.deaths],
+        "step_one_deaths": past.rows,
         "step_one_clusters": clusters.as_row(),
         "step_one_ne_high_speed_share": NORTH_TO_NORTH_WEST.share(clusters),
         "step_one_sector": asdict(NORTH_TO_NORTH_WEST),
