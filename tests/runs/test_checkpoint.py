@@ -178,7 +178,13 @@ def test_a_state_that_cannot_be_saved_leaves_nothing_behind(make_store: MakeStor
 
 
 @pytest.mark.parametrize(
-    "values", [{"keep_last": 0}, {"every_seconds": -1.0}, {"every_seconds": float("nan")}]
+    "values",
+    [
+        {"keep_last": 0},
+        {"every_seconds": -1.0},
+        {"every_seconds": float("nan")},
+        {"most_share": 0.0},
+    ],
 )
 def test_a_config_that_makes_no_sense_is_refused_by_name(values: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"checkpoint.{next(iter(values))}"):

@@ -18,6 +18,10 @@ class CheckpointConfig:
     """Save when this many seconds have passed since the last checkpoint; 0 turns it off. The
     moment of saving changes nothing in the run."""
 
+    most_share: float = 0.1
+    """Largest share of the time that saving every `every_seconds` may take: a checkpoint that takes
+    long, as one with a large replay does, is written less often."""
+
     keep_last: int = 3
     """How many of the newest checkpoints stay, at least 1. More than one is what a damaged newest
     checkpoint falls back to."""
@@ -44,3 +48,7 @@ class CheckpointConfig:
         ):
             if not value >= low:
                 raise ConfigError(f"checkpoint.{name} = {value!r} must be at least {low}")
+        if not 0 < self.most_share <= 1:
+            raise ConfigError(
+                f"checkpoint.most_share = {self.most_share!r} must be above 0 and at most 1"
+            )

@@ -77,6 +77,7 @@ class Recorder:
         self._scored: tuple[int, float] | None = None  # iteration and score of the last measurement
         self._saved_iteration = 0
         self._saved_at = clocks.monotonic()
+        self._save_seconds = 0.0  # that the last checkpoint took
         self.restoration = Restoration(None)
 
     def restore(self, settings: Settings) -> tuple[Progress, Settings]:
@@ -140,14 +141,16 @@ class Recorder:
         config = self._store.config
         iterations = progress.iteration - self._saved_iteration
         seconds = self._clocks.monotonic() - self._saved_at
+        affordable = config.most_share * (seconds + self._save_seconds)
         return (
             self._requested
             or 0 < config.every_iterations <= iterations
-            or 0 < config.every_seconds <= seconds
+            or (0 < config.every_seconds <= seconds and self._save_seconds <= affordable)
         )
 
     def checkpoint(self, progress: Progress, settings: Settings) -> Path:
         """Save everything; the score counts only for the iteration it was measured in."""
+        began = self._clocks.monotonic()
         for log in self._logs.values():
             log.sync()
         # Cleared before the state is taken, so that a request during the save is not lost.
@@ -165,6 +168,7 @@ class Recorder:
         )
         path = self._store.save(snapshot)
         self._saved_iteration, self._saved_at = progress.iteration, self._clocks.monotonic()
+        self._save_seconds = self._saved_at - began
         return path
 
     def add_sink(self, sink: MetricSink) -> None:
