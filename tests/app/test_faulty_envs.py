@@ -9,7 +9,7 @@ import pytest
 from longhaul.app.session import Asked, carry_out
 from longhaul.app.train import begin_run, resume_run
 from longhaul.app.verify import Trial, verify
-from longhaul.core.errors import ConfigError, NumericalError
+from longhaul.core.errors import ConfigError, EnvError, NumericalError
 from longhaul.engine.summary import LOST_STEPS
 from longhaul.envs.processes.repro import reproduce
 from longhaul.runs.directory import RunDirectory
@@ -134,3 +134,14 @@ def test_first_come_is_for_worker_processes_only(tmp_path: Path, where: str) -> 
     task, override = (where, "seed=1") if ":" in where else (TASK, where)
     with pytest.raises(ConfigError, match="is for worker processes"):
         finished_run(tmp_path, "env.order=first-come", override, task=task)
+
+
+@pytest.mark.parametrize("how", ["exit", pytest.param("segfault", marks=pytest.mark.slow)])
+def test_an_env_that_cannot_even_be_made_ends_the_command_not_the_trainer(
+    tmp_path: Path, how: str
+) -> None:
+    tell(tmp_path, Plan(how, "construct"))
+    few = "env.processes.construct_restarts=2"
+    with pytest.raises(EnvError, match="cannot be made: tried 3 times") as caught:
+        finished_run(tmp_path / "runs", told(tmp_path), *PROCESSES, few, task=TASK)
+    assert caught.value.exit_code == 3

@@ -17,6 +17,7 @@ from longhaul.core.errors import EnvError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import EnvSpec
 from longhaul.envs.guard import bounded
+from longhaul.envs.processes.apart import FAILURES
 from longhaul.envs.processes.channel import (
     HEADER,
     ChannelClosedError,
@@ -48,8 +49,6 @@ from longhaul.envs.processes.messages import (
 from longhaul.envs.replay_log import observation_digest
 
 LONGEST_TRACEBACK = 8000
-# What an env's code may do wrong without ending its worker, which is not its to end.
-FAILURES = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
 
 
 def serve(line: socket.socket, memory: int, generation: int) -> None:

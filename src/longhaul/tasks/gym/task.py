@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-from gymnasium.envs.registration import find_highest_version, get_env_id, parse_env_id
-
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
 from longhaul.core.panel import Panel
 from longhaul.core.task import Evaluation, Task
-from longhaul.envs.gymnasium_env import GymnasiumFactory, gymnasium_envs
+from longhaul.envs.gymnasium_env import GymnasiumFactory
+from longhaul.envs.gymnasium_look import look
 from longhaul.nets.actor_critic import build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest
 
@@ -45,26 +43,16 @@ def build(request: TaskRequest) -> Task:
     kwargs = dict(options.kwargs)
     if options.max_episode_steps:
         kwargs["max_episode_steps"] = options.max_episode_steps
-    envs = gymnasium_envs(GymnasiumFactory(request.argument, kwargs))
-    spec = envs.spec
+    known = look(GymnasiumFactory(request.argument, kwargs), request.env)
+    spec = known.envs.spec
     return Task(
         name=f"gym:{request.argument}",
-        envs=envs,
+        envs=known.envs,
         make_policy=lambda: build_policy(spec, request.policy),
         summarise=no_figures,
-        evaluation=Evaluation(solved=_threshold(request.argument)),
+        evaluation=Evaluation(solved=known.solved),
         panels=(Panel("Return", ("rollout/ep_rew_mean", "eval/mean_reward")),),
     )
-
-
-def _threshold(env_id: str) -> float | None:
-    """Return the score Gymnasium counts as solved, for an id from which envs were made."""
-    # `gym.make` takes a module in front and fills in a missing version, `gym.spec` does neither.
-    known = env_id.rpartition(":")[2]
-    if known not in gym.registry:
-        namespace, name, _ = parse_env_id(known)
-        known = get_env_id(namespace, name, find_highest_version(namespace, name))
-    return gym.spec(known).reward_threshold
 
 
 def no_figures(episodes: Sequence[Episode]) -> Metrics:

@@ -1,0 +1,121 @@
+"""Calling a function in a process of its own, which may die or hang without harm."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from longhaul.core.errors import EnvError, LonghaulError
+from longhaul.envs.processes.entry import die_with, leave_signals_to_the_trainer
+
+T = TypeVar("T")
+# What may be raised without ending the process, which is not the function's to end.
+FAILURES = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
+PROGRAM = (
+    "import json, sys; settings = json.loads(sys.argv[1]); sys.path[:] = settings['path']; "
+    "from longhaul.envs.processes.apart import main; main(settings)"
+)
+LONGEST_LAST_WORDS = 2000
+
+
+def call_apart(function: Callable[[], T], *, seconds: float, attempts: int) -> T:
+    """Return what the function returns elsewhere; raise if its process fails at every attempt.
+
+    An exception is raised here at once: it would come again. A death may be a machine's hiccup.
+    """
+    problem = ""
+    for _ in range(attempts):
+        answer, problem = _attempt(pickle.dumps(function), seconds)
+        if not problem:
+            returned, raised = pickle.loads(answer)
+            if raised is not None:
+                raise raised
+            result: T = returned
+            return result
+    tries = "once" if attempts == 1 else f"{attempts} times"
+    raise EnvError(f"tried {tries} in a process of its own: {problem}")
+
+
+def _attempt(function: bytes, seconds: float) -> tuple[bytes, str]:
+    """Return the answer of one process, or what became of it."""
+    ours, theirs = os.pipe()
+    settings = {"path": sys.path, "parent": os.getpid(), "pipe": theirs}
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, json.dumps(settings)],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=(theirs,),
+        process_group=0,
+    )
+    os.close(theirs)
+    assert process.stdin is not None
+    assert process.stderr is not None
+    try:
+        with process.stdin as line:
+            line.write(function)
+        answer = _read(ours, seconds)
+        if answer is None:
+            # Nothing to try again: it would take as long.
+            raise EnvError(f"a process of its own gave no answer within {seconds:g} s")
+        if answer:
+            return answer, ""
+        status = process.wait(seconds)
+        how = f"exited with code {status}" if status >= 0 else f"died of signal {-status}"
+        # Nobody else holds the other end any more, so that this does not wait.
+        words = process.stderr.read().decode(errors="replace").strip()[-LONGEST_LAST_WORDS:]
+        return b"", f"it {how}" + (f"; its last words: {words}" if words else "")
+    except BrokenPipeError:
+        return b"", "it died before it was asked"
+    finally:
+        _end(process)
+        process.stderr.close()
+        os.close(ours)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _read(pipe: int, seconds: float) -> bytes | None:
+    """Return all that is written until the pipe is closed, None if that takes too long."""
+    deadline = time.monotonic() + seconds
+    parts: list[bytes] = []
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    while (left := deadline - time.monotonic()) > 0:
+        if not poll.poll(left * 1000):
+            continue
+        part = os.read(pipe, 2**16)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+    return None
+
+
+def main(settings: dict[str, Any]) -> None:
+    """Read a function, call it, and write what came of it."""
+    die_with(settings["parent"])
+    leave_signals_to_the_trainer()
+    pipe = int(settings["pipe"])
+    os.set_inheritable(pipe, False)  # noqa: FBT003 - it has no name
+    del sys.argv[1:]
+    returned, raised = None, None
+    try:
+        function = pickle.loads(sys.stdin.buffer.read())
+        returned = function()
+    except LonghaulError as error:
+        raised = type(error)(str(error))
+    except FAILURES as error:
+        raised = EnvError(f"{type(error).__name__}: {error}")
+    with os.fdopen(pipe, "wb") as line:
+        line.write(pickle.dumps((returned, raised)))
