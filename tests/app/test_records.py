@@ -74,7 +74,7 @@ def test_a_run_leaves_its_records_and_a_restart_changes_none(tmp_path: Path, eve
     )
     made = contents(whole)
     assert bool(made["eval_multi_history.jsonl"]) == bool(every)
-    assert len(record_run(whole.path).splitlines()) == len(made) == 7
+    assert len(record_run(whole.path).splitlines()) == len(made) == 8
     assert contents(whole) == made
 
 
@@ -98,6 +98,7 @@ def test_runs_with_a_tail_go_on_bit_for_bit(tmp_path: Path, overlap: str, unit: 
     flags = (
         *tail_flags(tmp_path),
         "evaluate.every_iterations=3",
+        "total_iterations=20",
         f"collect.overlap={overlap}",
         f"options.tail.unit={unit}",
         "options.tail.decay=0.7",

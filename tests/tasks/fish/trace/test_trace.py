@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from longhaul.tasks.fish.trace.exports import (
     STEP_ONE,
     TRACE,
     WORST,
+    WORST_STARTS,
     SuiteBeginnings,
     fish_records,
 )
@@ -205,6 +207,28 @@ def test_the_worst_seeds_of_a_run_are_a_tail_file_of_whole_starts(
     assert len(item.start.fish) == 48
     assert item.provenance["seed"] == SEEDS[1]
     assert item.provenance["tail_stage_type"] == "main"
+
+
+def test_the_worst_starts_leave_out_what_nothing_could_have_saved(tmp_path: Path) -> None:
+    log = made_up_run()
+    unlucky = log.events[3]
+    worst = {**unlucky["episodes"][1], "dead": {"7": 1, "8": 40, "9": 90}}
+    later = {**unlucky, "episodes": [unlucky["episodes"][0], worst]}
+    path = tmp_path / WORST_STARTS
+    path.write_text(made(replace(log, events=[*log.events[:3], later]))[WORST_STARTS])
+    (item,) = read_tail_file(path).items
+    assert isinstance(item.start, PositionStart)
+    assert item.weight == 2.0
+    assert item.provenance == {
+        "id": item.id,
+        "seed": SEEDS[1],
+        "suite": "rehearsal-0",
+        "iteration": 6,
+        "lost": 3,
+        "unavoidable": 1,
+    }
+    path.write_text(made(log)[WORST_STARTS])
+    assert read_tail_file(path).items == ()
 
 
 def test_a_run_without_tail_and_evaluations_still_has_its_trace() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,11 +95,11 @@ def cluster(
 ) -> Clusters:
     """Return the deaths in buckets of the predator's velocity."""
     deaths: Counter[Bin] = Counter()
-    starts: dict[Bin, set[Hashable]] = {}
+    starts: dict[Bin, set[int]] = {}
     for record in records:
         place = bucket(record.predator_velocity, angle_bin, speed_bin)
         deaths[place] += 1
-        starts.setdefault(place, set()).add((record.iteration, record.seed, record.episode))
+        starts.setdefault(place, set()).add(record.seed)
     total = deaths.total()
     met = len(set().union(*starts.values()))
     ranked = sorted(deaths.items(), key=lambda one: (-one[1], one[0]))

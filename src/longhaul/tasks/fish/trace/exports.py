@@ -16,18 +16,21 @@ from longhaul.tasks.fish.step_one.clusters import cluster
 from longhaul.tasks.fish.step_one.pre_roll import suite_samples, summarise_pre_roll
 from longhaul.tasks.fish.step_one.records import StepOneDeath
 from longhaul.tasks.fish.step_one.worst import worst_seeds
+from longhaul.tasks.fish.tail.files import write_tail_file
 from longhaul.tasks.fish.tail.items import TailItem, heading, speed
 from longhaul.tasks.fish.tail.options import TailOptions
 from longhaul.tasks.fish.tail.pin import pin
 from longhaul.tasks.fish.trace.history import PastEvaluation, history_lines, past_evaluations
 from longhaul.tasks.fish.trace.schedule_trace import schedule_trace
 from longhaul.tasks.fish.trace.timeline import Timeline
+from longhaul.tasks.fish.trace.worst_starts import worst_starts
 
 TRACE = "schedule_trace.json"
 HISTORY = "eval_multi_history.jsonl"
 STEP_ONE = "step_one_deaths.jsonl"
 CLUSTERS = "step_one_clusters.jsonl"
 WORST = "step_one_worst_seeds.json"
+WORST_STARTS = "worst_starts.json"
 STAGES = "step_one_stage_summary.json"
 PRE_ROLL = "pre_roll_stats.jsonl"
 
@@ -79,6 +82,9 @@ def fish_records(log: RunLog, tail: TailOptions, suites: SuiteBeginnings) -> Rec
         STEP_ONE: _lines(_death(row) for past in evaluations for row in past.rows),
         CLUSTERS: _lines(_clusters(past, log) for past in evaluations),
         WORST: _text(_worst(log, evaluations, suites)),
+        WORST_STARTS: write_tail_file(
+            worst_starts(log, evaluations[-1] if evaluations else None, suites.position)
+        ),
         STAGES: _text(
             stage_summary_file(
                 [past.evaluated() for past in evaluations], run_name=log.name, generated_at=log.now
