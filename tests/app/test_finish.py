@@ -32,12 +32,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 
 def test_training_leaves_a_film_plots_a_report_and_a_notebook(tmp_path: Path) -> None:
     config = small_config(
-        "gym:CartPole-v1", *MEASURED, "report.film_evaluations=true", "evaluate.every_iterations=3"
+        "gym:CartPole-v1", *MEASURED, "report.film_evaluations=1", "evaluate.every_iterations=3"
     )
     run = begin_run(config, tmp_path)
     assert carry_out(run, config, QUIET) == 0
     films = sorted(path.name for path in run.media.iterdir())
-    assert films[0] == "evaluation-000003.mp4"
+    assert films[0].startswith("iter003_tail_rank1_ep")
     assert films[1].startswith("step-000000000096-worst-seed")
     assert len(films) == 2
     assert all(count_frames(run.media / film) > 20 for film in films)
@@ -52,7 +52,7 @@ def test_a_broken_encoder_stops_neither_the_training_nor_the_report(
 ) -> None:
     monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", "/bin/false")
     config = small_config(
-        "gym:CartPole-v1", *MEASURED, "report.film_evaluations=true", "evaluate.every_iterations=1"
+        "gym:CartPole-v1", *MEASURED, "report.film_evaluations=1", "evaluate.every_iterations=1"
     )
     run = begin_run(config, tmp_path)
     assert carry_out(run, config, QUIET) == 0
@@ -99,9 +99,11 @@ def test_the_config_is_compared_with_the_tasks_preset(run: RunDirectory) -> None
 def test_panels_are_read_back_as_they_were_written(run: RunDirectory) -> None:
     from longhaul.app.trained import load_trained
 
-    task = load_trained(run, "latest").task
-    keep_panels(run, task)
-    assert gather(run.path).panels == task.panels
+    trained = load_trained(run, "latest")
+    keep_panels(run, trained.task, trained.settings)
+    found = gather(run.path)
+    assert found.panels == trained.task.panels
+    assert "learn.learning_rate" in found.rows[0]
 
 
 def test_a_film_of_an_unknown_kind_is_refused() -> None:

@@ -148,6 +148,9 @@ def test_bands_are_the_quantiles_of_their_stretch() -> None:
     assert found is not None
     np.testing.assert_allclose(found.quantiles[:, 0], [10, 25, 50, 75, 90])
     np.testing.assert_allclose(found.quantiles[:, 1], [1010, 1025, 1050, 1075, 1090])
+    together = bands(Series(np.repeat([1.0, 2.0, 3.0], 30), np.arange(90.0)), stretches=9)
+    assert together is not None
+    assert len(np.unique(together.steps)) == len(together.steps)
     assert bands(Series(np.arange(8.0), np.arange(8.0))) is None
 
 

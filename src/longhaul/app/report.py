@@ -12,6 +12,7 @@ import msgspec
 from longhaul.app.configure import differences, from_values, read_preset, read_toml, to_values
 from longhaul.app.registry import find_kind
 from longhaul.core.errors import LonghaulError
+from longhaul.core.settings import Settings
 from longhaul.core.task import Task
 from longhaul.report.gathered import RunData, gather
 from longhaul.report.notebook import Background, section, write_notebook
@@ -41,9 +42,14 @@ class Reported:
         return "\n".join(lines)
 
 
-def keep_panels(run: RunDirectory, task: Task) -> None:
+def keep_panels(run: RunDirectory, task: Task, settings: Settings) -> None:
     """Write down what the task wants to be seen, for pages that know no tasks."""
-    shown = {"score": task.evaluation.metric, "panels": msgspec.to_builtins(task.panels)}
+    numbers = {n: v for n, v in settings.values().items() if isinstance(v, (int, float))}
+    shown = {
+        "score": task.evaluation.metric,
+        "settings": numbers,
+        "panels": msgspec.to_builtins(task.panels),
+    }
     with storage_errors(run.panels):
         replace_file(run.panels, msgspec.json.format(msgspec.json.encode(shown), indent=1) + b"\n")
 

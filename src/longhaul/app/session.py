@@ -19,7 +19,7 @@ from longhaul.app.finish import leave_artefacts
 from longhaul.app.metrics import declared_metrics, declares
 from longhaul.app.records import RecordsSink
 from longhaul.app.report import keep_panels
-from longhaul.app.rushes import make_rushes
+from longhaul.app.rushes import Rushes
 from longhaul.core.errors import LonghaulError, ResourceError
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
@@ -93,10 +93,9 @@ def carry_out(
         )
         keep_config(run, config)
         assembled = set_up(run, config, place, device)
-        keep_panels(run, assembled.task)
+        keep_panels(run, assembled.task, assembled.settings)
         if config.report.film_evaluations:
-            made = (assembled.task, assembled.policy, assembled.settings)
-            assembled.parts.recorder.add_sink(make_rushes(run, config, made, display.notice))
+            assembled.parts.recorder.add_sink(Rushes(run, config, assembled, display.notice))
         stack.callback(assembled.parts.recorder.close)
         if assembled.task.records is not None:
             assembled.parts.recorder.add_sink(RecordsSink(run, config, assembled.task, clocks))

@@ -35,7 +35,7 @@ def train(
         bool, typer.Option("--dry-run", help="Show the resolved config and memory plan, then stop.")
     ] = False,
     capture_video: Annotated[
-        bool, typer.Option("--capture-video", help="Film an episode at every evaluation.")
+        bool, typer.Option("--capture-video", help="Film the worst episode of every evaluation.")
     ] = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Leave films, plots and a report behind.")
@@ -54,7 +54,7 @@ def train(
         "total_timesteps": total_timesteps,
         "num_envs": num_envs,
         "device": device,
-        "report": {"film_evaluations": True} if capture_video else None,
+        "report": {"film_evaluations": 1} if capture_video else None,
     }
     resolved = resolve(
         ConfigSources(task=task, preset=preset, file=config, flags=flags, overrides=overrides or ())

@@ -18,21 +18,28 @@ class Panel:
 
     title: str
     metrics: tuple[str, ...]
-    """lines: the metrics. spans: a metric, its threshold, and the one that is 1 where the run is
-    shaded. histogram: a field that holds a list of numbers. polar: an angle in degrees and a
-    weight. map: x and y. bars: a category and, if there is one, a count."""
+    """lines: the metrics, or settings. spans: a metric, its threshold, and the one that is 1 where
+    the run is shaded. histogram: a field that holds a list of numbers; a negative one stands for
+    never and is counted in the last bin. polar: an angle in degrees and a weight. map: x and y.
+    bars: a category and, if there is one, a count. A field within another is named with a dot."""
     kind: PanelKind = "lines"
     name: str = ""
     """The name of the picture's file; made of the title if empty."""
     right: tuple[str, ...] = ()
-    """lines: metrics with an axis of their own on the right."""
+    """lines and spans: metrics or settings with an axis of their own on the right."""
     records: str = ""
-    """The file of the records, relative to the run directory."""
+    """The file of the records, relative to the run directory; `evaluations/*.json` are the
+    evaluations that were kept, suite by suite."""
     event: str = ""
     """Takes only the records of this event, as events.jsonl has several; all if empty."""
     each: str = ""
     """The field of a record that holds a list of the things to show; the record itself if empty."""
     bins: tuple[float, ...] = ()
-    """histogram and polar: the edges of the bins; chosen if empty."""
+    """histogram and polar: the edges of the bins; chosen if empty. map: the last is the radius of
+    the circle to draw."""
+    total: str = ""
+    """histogram: the metric that says how many there are; those not listed count as never."""
+    label: str = ""
+    """histogram: what the numbers are."""
     note: str = ""
     """What a reader should know to read it."""

@@ -171,6 +171,7 @@ class EpisodeEvaluator:
         self._make_env = make_env
         self._policy = policy
         self._config = config
+        self.last: tuple[Episode, ...] = ()  # what was played in the last measurement
 
     def due(self, progress: Progress) -> bool:
         """Whether this iteration is one of every so many."""
@@ -179,7 +180,8 @@ class EpisodeEvaluator:
 
     def measure(self, progress: Progress, settings: Settings) -> Metrics:
         """Return the figures of the present policy."""
-        return figures(self.episodes(settings, count=self._config.episodes))
+        self.last = self.episodes(settings, count=self._config.episodes)
+        return figures(self.last)
 
     def take_notes(self) -> Sequence[Note]:
         """Return nothing: episodes of listed seeds can be played again at any time."""

@@ -64,6 +64,8 @@ class SuiteEvaluator:
         self._name = config.suite or evaluation.during
         self._until = until
         self._notes: list[EvaluationNote] = []
+        self.last: tuple[Episode, ...] = ()  # what was played in the last measurement
+        self.last_suite = ""
 
     def due(self, progress: Progress) -> bool:
         """Whether this iteration is one of every so many, or the last of the run."""
@@ -76,6 +78,7 @@ class SuiteEvaluator:
         name = f"{self._name}-{progress.iteration}" if self._config.rotate else self._name
         suite = self._find(name)
         episodes = self.episodes(suite, settings)
+        self.last, self.last_suite = episodes, suite.name
         self._notes.append(EvaluationNote(suite.name, suite.record(episodes)))
         return suite_figures(suite, episodes)
 

@@ -17,10 +17,15 @@ class ReportConfig:
     """Write plots, a report and a notebook when training ends."""
     films: tuple[str, ...] = ("median", "worst")
     """Episodes of the final evaluation to film then: `worst`, `median`, `best`."""
-    film_evaluations: bool = False
-    """Film the first episode of every evaluation during training; the flag `--capture-video`."""
+    film_evaluations: int = 0
+    """Film so many of the worst episodes of every evaluation during training; the flag
+    `--capture-video` films one."""
 
     def __post_init__(self) -> None:
+        if self.film_evaluations < 0:
+            raise ConfigError(
+                f"report.film_evaluations = {self.film_evaluations} cannot be negative"
+            )
         for name in self.films:
             if name not in EPISODES:
                 raise ConfigError(f"report.films holds {name!r}; there are {', '.join(EPISODES)}")

@@ -157,7 +157,8 @@ def distribution_chart(run: RunData) -> Chart | None:
         ):
             values = [[row[field] for row in rows if field in row] for _, rows, _ in parts]
             every = np.array([value for part in values for value in part], np.float64)
-            edges = np.linspace(every.min(), every.max() + 1e-9, 31)
+            spread = np.ptp(every) or 1.0
+            edges = np.linspace(every.min() - spread / 60, every.max() + spread / 60, 32)
             for part, (label, _, colour) in zip(values, parts, strict=True):
                 weights = np.full(len(part), 1 / len(part))
                 axes.hist(part, edges, weights=weights, color=colour, alpha=0.25)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 from longhaul.core.panel import Panel
-from longhaul.report.series import Row
+from longhaul.report.series import Row, is_number
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.jsonl import read_rows
 from longhaul.runs.reader import (
@@ -26,6 +27,7 @@ from longhaul.runs.reader import (
 )
 
 FILMS = (".mp4", ".gif")
+KEPT_EVALUATIONS = "evaluations/*.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +75,13 @@ def gather(path: Path) -> RunData:
     return RunData(
         state=state,
         config=_read_toml(directory.config),
-        rows=list(logs[0].rows),
+        rows=with_settings(logs[0].rows, logs[2].rows, shown.get("settings", {})),
         episodes=list(logs[1].rows),
         events=list(logs[2].rows),
         sessions=list(logs[3].rows),
         evaluations={
             file.name: found
-            for file in sorted(directory.evaluations.glob("*.json"))
+            for file in sorted(directory.evaluations.glob("step-*.json"))
             if (found := _read_json(file)) is not None
         },
         checkpoints=read_checkpoints(directory),
@@ -93,6 +95,22 @@ def gather(path: Path) -> RunData:
     )
 
 
+def with_settings(
+    rows: Sequence[Row], events: Sequence[Row], opening: Mapping[str, Any]
+) -> list[Row]:
+    """Return each iteration's metrics with the settings it ran with, as far as they are known."""
+    moves: dict[int, dict[str, Any]] = {}
+    for event in events:
+        for move in event.get("moves", []) if event.get("event") == "schedule" else []:
+            moves.setdefault(int(event.get("iteration", 0)), {})[move["setting"]] = move["new"]
+    present = {name: value for name, value in opening.items() if is_number(value)}
+    found: list[Row] = []
+    for row in rows:
+        found.append({**present, **row})
+        present |= moves.get(int(row.get("iteration", 0)), {})
+    return found
+
+
 def _read_panels(shown: dict[str, Any]) -> tuple[Panel, ...]:
     try:
         return msgspec.convert(shown.get("panels", []), tuple[Panel, ...])
@@ -101,6 +119,9 @@ def _read_panels(shown: dict[str, Any]) -> tuple[Panel, ...]:
 
 
 def _read_records(directory: RunDirectory, name: str) -> list[Row]:
+    if name == KEPT_EVALUATIONS:
+        kept = [_read_json(file) for file in sorted(directory.evaluations.glob("step-*.json"))]
+        return [part for one in kept if one for part in one.get("suites", [one])]
     path = (directory.path / name).resolve()
     if not path.is_relative_to(directory.path.resolve()):
         return []

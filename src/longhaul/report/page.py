@@ -128,7 +128,7 @@ def _plots(extras: Extras) -> str:
         wide = " narrow" if chart.size[0] < 6 else ""
         figures.append(
             f'<figure class="plot{wide}" role="img" aria-label="{escape(chart.title)}">'
-            f"<h3>{escape(chart.title)}</h3>{one.svg}{note}</figure>"
+            f"{one.svg}{note}</figure>"
         )
     return f'<div class="plots">{"".join(figures)}</div>'
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from longhaul.core.panel import Panel
 from longhaul.report.curves import labels_of, over_steps, plot_line, small_multiples
 from longhaul.report.gathered import RunData
-from longhaul.report.series import Row, column, is_number
-from longhaul.report.style import COLOURS, FAINT, INK, LIGHT, Chart
+from longhaul.report.series import Numbers, Row, Series, column, is_number
+from longhaul.report.style import COLOURS, FAINT, INK, LIGHT, Chart, thousands
 
 MOST_HISTOGRAMS = 12
 SECTORS = 12
@@ -54,7 +56,7 @@ def _lines(run: RunData, panel: Panel) -> Chart | None:
     left = [(name, column(run.rows, name)) for name in panel.metrics]
     right = [(name, column(run.rows, name)) for name in panel.right]
     left, right = ([(name, s) for name, s in side if len(s)] for side in (left, right))
-    if not left:
+    if not any(_tells(name, series) for name, series in left):
         return None
 
     def draw(figure: Any) -> None:
@@ -71,14 +73,19 @@ def _lines(run: RunData, panel: Panel) -> Chart | None:
             names = labels_of([name for name, _ in right])
             for (_, series), label, colour in zip(right, names, colours, strict=False):
                 plot_line(other, series, colour=colour, label=f"{label} (right)", style="--")
-            axes.set_ylabel(", ".join(labels))
-            other.set_ylabel(", ".join(names))
+            other.set_ylabel(names[0] if len(names) == 1 else "")
+            axes.set_ylabel(labels[0] if len(labels) == 1 else "")
         if len(left) + len(right) > 1:
             figure.legend(loc="outside lower center", ncols=3)
         else:
             axes.set_ylabel(labels[0])
 
     return _chart(panel, draw)
+
+
+def _tells(name: str, series: Series) -> bool:
+    """Whether a line is worth drawing: a metric always, a setting if it ever changed."""
+    return len(series) > 0 and ("/" in name or bool(np.ptp(series.values)))
 
 
 def _spans(run: RunData, panel: Panel) -> Chart | None:
@@ -153,36 +160,102 @@ def numbers_in(value: object) -> list[float]:
     return [float(one) for one in held if isinstance(one, (int, float)) and is_number(one)]
 
 
-def _histograms(run: RunData, panel: Panel) -> Chart | None:
-    """Draw a histogram per record, the last ones if there are many."""
-    found = []
+def field_of(part: Row, path: str) -> object:
+    """Return the field a dotted path leads to, through mappings and lists, or None."""
+    found: object = part
+    for name in path.split("."):
+        if isinstance(found, Mapping):
+            found = found.get(name)
+        elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
+            found = found[int(name)]
+        else:
+            return None
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Pile:
+    """The numbers of one record, sorted into bins."""
+
+    label: str
+    iteration: int | None
+    counts: NDArray[np.int64]
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return int(self.counts.sum())
+
+
+def piles(run: RunData, panel: Panel) -> tuple[list[Pile], Numbers]:
+    """Return a pile per record, and the edges they share."""
+    found: list[tuple[Row, list[float]]] = []
     for record in chosen_records(run, panel):
-        values = [
-            v for part in parts_of(record, panel) for v in numbers_in(part.get(panel.metrics[0]))
-        ]
+        parts = parts_of(record, panel)
+        values = [v for part in parts for v in numbers_in(field_of(part, panel.metrics[0]))]
         if values:
             found.append((record, values))
+    if not found:
+        return [], np.zeros(0)
+    every = np.array([value for _, values in found for value in values])
+    edges = np.array(panel.bins) if panel.bins else np.histogram_bin_edges(every[every >= 0], 20)
+    totals = {row.get("iteration"): row.get(panel.total) for row in run.rows if panel.total in row}
+    made = []
+    for record, values in found:
+        times = np.array(values)
+        counts, _ = np.histogram(np.clip(times[times >= 0], edges[0], edges[-1]), edges)
+        iteration = record.get("iteration")
+        total = totals.get(iteration)
+        listed = len(values)
+        counts[-1] += int((times < 0).sum())
+        counts[-1] += max(int(total) - listed, 0) if isinstance(total, (int, float)) else 0
+        label = str(record.get("suite", "")) if iteration is None else f"iteration {iteration}"
+        made.append(Pile(label, iteration if isinstance(iteration, int) else None, counts))
+    return made, edges
+
+
+def _histograms(run: RunData, panel: Panel) -> Chart | None:
+    """Draw a histogram per record, the last ones if there are many."""
+    found, edges = piles(run, panel)
     found = found[-MOST_HISTOGRAMS:]
     if not found:
         return None
-    every = [value for _, values in found for value in values]
-    edges = np.array(panel.bins) if panel.bins else np.histogram_bin_edges(every, 20)
 
     def draw(figure: Any) -> None:
-        across = min(len(found), 4)
-        grid = small_multiples(figure, len(found), across=across, sharey=True, sharex=True)
-        for axes, (record, values) in zip(grid, found, strict=True):
-            clipped = np.clip(values, edges[0], edges[-1])
-            axes.hist(clipped, edges, color=COLOURS[0], edgecolor="white", linewidth=0.4)
-            axes.set_title(
-                f"iteration {record.get('iteration', '?')}, {len(values)} in all",
-                fontsize=8,
-                fontweight="normal",
-            )
-            axes.tick_params(labelsize=7.5)
-        figure.supxlabel(panel.metrics[0].replace("_", " "), fontsize=8.5)
+        grid = small_multiples(
+            figure, len(found), across=min(len(found), 4), sharey=True, sharex=True
+        )
+        for axes, pile in zip(grid, found, strict=True):
+            _draw_pile(axes, pile, edges)
+        figure.supxlabel(panel.label, fontsize=8.5)
 
-    return _chart(panel, draw, (7.2, 1.7 * -(-len(found) // 4) + 0.5))
+    return _chart(panel, draw, (7.2, 1.8 * -(-len(found) // 4) + 0.6))
+
+
+def _draw_pile(axes: Any, pile: Pile, edges: Numbers) -> None:
+    axes.stairs(pile.counts, edges, fill=True, color=COLOURS[0])
+    axes.set_yscale("symlog", linthresh=10)
+    axes.yaxis.set_major_formatter(thousands)
+    axes.set_ylim(bottom=0)
+    axes.set_title(f"{pile.label}: {pile.total:,}", fontsize=8.5, fontweight="normal")
+    axes.tick_params(labelsize=7.5)
+
+
+def single_histograms(run: RunData, panel: Panel) -> list[Chart]:
+    """Return a chart of its own for each iteration's record, in a folder named like the panel."""
+    found, edges = piles(run, panel)
+    name = file_name(panel)
+    charts = []
+    for pile in (pile for pile in found[-MOST_HISTOGRAMS:] if pile.iteration is not None):
+
+        def draw(figure: Any, pile: Pile = pile) -> None:
+            axes = figure.subplots()
+            _draw_pile(axes, pile, edges)
+            axes.set_xlabel(panel.label)
+
+        path = f"{name}/iter{pile.iteration:03d}_{name}"
+        charts.append(Chart(path, f"{panel.title}, {pile.label}", draw, size=(4.6, 2.8)))
+    return charts
 
 
 def _pairs(run: RunData, panel: Panel) -> list[tuple[float, float]]:
@@ -190,8 +263,8 @@ def _pairs(run: RunData, panel: Panel) -> list[tuple[float, float]]:
     found = []
     for record in chosen_records(run, panel):
         for part in parts_of(record, panel):
-            one = part.get(first)
-            other = part.get(second, 1.0) if second else 1.0
+            one = field_of(part, first)
+            other = field_of(part, second) if second else 1.0
             if is_number(one) and is_number(other):
                 found.append((float(one), float(other)))  # type: ignore[arg-type]
     return found
@@ -241,8 +314,8 @@ def _map(run: RunData, panel: Panel) -> Chart | None:
                 panel.bins[-1] * np.cos(turn), panel.bins[-1] * np.sin(turn), color=INK, linewidth=1
             )
         axes.set_aspect("equal")
-        axes.set_xlabel(panel.metrics[0])
-        axes.set_ylabel(panel.metrics[1])
+        axes.set_xlabel("x")
+        axes.set_ylabel("y")
 
     return _chart(panel, draw, (4.8, 4.0))
 
@@ -252,11 +325,12 @@ def _bars(run: RunData, panel: Panel) -> Chart | None:
     counted = panel.metrics[1] if len(panel.metrics) > 1 else ""
     for record in chosen_records(run, panel):
         for part in parts_of(record, panel):
-            name = part.get(panel.metrics[0])
-            amount = part.get(counted, 1.0) if counted else 1.0
-            if name is not None and is_number(amount):
-                counts[str(name)] = counts.get(str(name), 0.0) + float(amount)
-    if not counts:
+            name = field_of(part, panel.metrics[0])
+            amount = field_of(part, counted) if counted else 1.0
+            if isinstance(amount, (int, float)):
+                key = "none" if name is None else str(name)
+                counts[key] = counts.get(key, 0.0) + amount
+    if not set(counts) - {"none"}:
         return None
     total = sum(counts.values()) or 1.0
     names = sorted(counts, key=lambda name: counts[name])

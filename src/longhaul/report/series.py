@@ -85,12 +85,18 @@ def episode_series(episodes: Sequence[Row], rows: Sequence[Row], field: str) -> 
 
 
 def bands(series: Series, stretches: int = 60) -> Bands | None:
-    """Return quantiles over stretches of equally many values; None if there are too few."""
+    """Return quantiles over stretches of about equally many values; None if there are too few.
+
+    Values of one step stay together: many episodes end in the same iteration.
+    """
     count = min(stretches, len(series) // 8)
     if count < 2:
         return None
+    edges = np.unique(np.quantile(series.steps, np.linspace(0, 1, count + 1)))
+    places = np.clip(np.searchsorted(edges, series.steps, side="right") - 1, 0, len(edges) - 2)
     steps, quantiles = [], []
-    for part in np.array_split(np.arange(len(series)), count):
-        steps.append(series.steps[part].mean())
-        quantiles.append(np.quantile(series.values[part], QUANTILES))
-    return Bands(np.array(steps), np.array(quantiles).T)
+    for place in np.unique(places):
+        own = places == place
+        steps.append(series.steps[own].mean())
+        quantiles.append(np.quantile(series.values[own], QUANTILES))
+    return Bands(np.array(steps), np.array(quantiles).T) if len(steps) > 1 else None

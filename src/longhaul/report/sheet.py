@@ -26,9 +26,9 @@ margin:0 0 1em}
 .tile span{color:var(--faint);font-size:.85rem}
 p{margin:.4em 0;max-width:75ch}
 figure{margin:0}
-.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:20px}
+.plots{display:grid;align-items:start;
+grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:20px}
 .plot{background:var(--card);border-radius:8px;padding:14px 16px;min-width:0}
-.plot h3{margin:0 0 .4em}
 .plot svg{width:100%;height:auto;display:block}
 .plot.narrow svg{max-width:420px;margin:0 auto}
 figcaption{color:var(--faint);font-size:.85rem;margin-top:.5em;overflow-wrap:anywhere}

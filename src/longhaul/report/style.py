@@ -78,8 +78,11 @@ class Drawn:
     svg: str
 
 
-def draw(chart: Chart) -> Drawn:
-    """Return the chart as a PNG to print and as an SVG to put into a page, without any display."""
+def draw(chart: Chart, *, vector: bool = True) -> Drawn:
+    """Return the chart as a PNG to print and as an SVG to put into a page, without any display.
+
+    The SVG is left empty if no `vector` form is wanted.
+    """
     try:
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -89,6 +92,7 @@ def draw(chart: Chart) -> Drawn:
     with mpl.rc_context(RULES):
         figure = Figure(figsize=chart.size, layout="constrained", dpi=DOTS_PER_INCH)
         FigureCanvasAgg(figure)
+        figure.suptitle(chart.title, x=0.012, ha="left", fontweight="bold", fontsize=10.5)
         chart.draw(figure)
         # Laid out once: each way of saving would do it anew, which costs more than drawing.
         engine = figure.get_layout_engine()
@@ -97,7 +101,8 @@ def draw(chart: Chart) -> Drawn:
         figure.set_layout_engine("none")
         png, svg = io.BytesIO(), io.StringIO()
         figure.savefig(png, format="png", metadata={"Software": None})
-        figure.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
+        if vector:
+            figure.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
     return Drawn(chart, png.getvalue(), themed(svg.getvalue()))
 
 

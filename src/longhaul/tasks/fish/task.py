@@ -10,7 +10,6 @@ import numpy as np
 from longhaul.core.env import BatchedEnvs, Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metric, Metrics
-from longhaul.core.panel import Panel
 from longhaul.core.task import Evaluation, Task
 from longhaul.nets.actor_critic import build_policy
 from longhaul.tasks.fish.boost import ALL_FIRST_DEATHS, LATER_FIRST_DEATHS
@@ -20,6 +19,7 @@ from longhaul.tasks.fish.evaluation import METRICS as EVALUATION_METRICS
 from longhaul.tasks.fish.evaluation import SCORE, suites
 from longhaul.tasks.fish.gate import METRICS as GATE_METRICS
 from longhaul.tasks.fish.options import Options
+from longhaul.tasks.fish.panels import PANELS
 from longhaul.tasks.fish.school import FORCED, fish_envs
 from longhaul.tasks.fish.starts import FishStart
 from longhaul.tasks.fish.tail.mix_tool import run_mix
@@ -27,7 +27,6 @@ from longhaul.tasks.fish.tail.plan import METRICS as TAIL_METRICS
 from longhaul.tasks.fish.tail.plan import plan_tail, summarise_tail
 from longhaul.tasks.fish.tail.queue import TAIL_TYPE
 from longhaul.tasks.fish.trace.exports import SuiteBeginnings, fish_records
-from longhaul.tasks.fish.trace.panels import RECORD_PANELS
 from longhaul.tasks.kind import TaskKind, TaskRequest, Tool
 
 METRICS = (
@@ -68,20 +67,7 @@ def build(request: TaskRequest) -> Task:
         evaluation=Evaluation(
             metric=SCORE, suite=suites(options), during=REHEARSAL, final=("v38", "fresh")
         ),
-        panels=(
-            Panel("Survival", ("env/survival_rate", "env/survival_rate_full")),
-            Panel(
-                "Evaluation",
-                (
-                    "eval/avg_final_survival_rate",
-                    "eval/min_final_survival_rate",
-                    "eval/early_death_fraction_100",
-                    "eval/survival_bound",
-                ),
-            ),
-            Panel("Early deaths", ("env/first_death_step", "env/step_one_deaths")),
-            *RECORD_PANELS,
-        ),
+        panels=PANELS,
         warnings=steering.warnings,
         records=lambda log: fish_records(log, options.tail, beginnings),
     )
