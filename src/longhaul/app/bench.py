@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from longhaul.app.config import RunConfig
 from longhaul.app.registry import find_kind
@@ -116,6 +117,26 @@ class Stopwatch:
         return (after - before) / (ended - began)
 
 
+class CpuStopwatch(Stopwatch):
+    """Times a run in CPU time as well, that of its threads included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cpu: list[float] = []
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Take both times."""
+        self._cpu.append(time.process_time())
+        return super().__call__(progress)
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """Steps per second and per CPU-second since the first iteration ended."""
+        wall = self.steps_per_second
+        moved = self._marks[-1][1] - self._marks[1][1]
+        return wall, moved / (self._cpu[-1] - self._cpu[1])
+
+
 def bench_preset(task: str) -> str:
     """Return the preset to measure with when none is named: `bench`, where the task has one."""
     return "bench" if "bench" in find_kind(task).preset_names() else ""
@@ -163,16 +184,21 @@ def conditions(config: RunConfig) -> str:
 def measure_ours(config: RunConfig) -> tuple[float, dict[str, float]]:
     """Return our speed in a complete run, logs and checkpoints included, and the time shares."""
     watch = Stopwatch()
-    with TemporaryDirectory(prefix="longhaul-bench-") as folder:
-        run = begin_run(config, Path(folder))
-        carry_out(run, config, Asked(quiet=True), also_until=watch)
-        rows = read_metrics(run).rows
+    rows = measure_run(config, watch)
     spent = {
         name: sum(row.get(f"time/{name}_seconds", 0.0) for row in rows)
         for name in (*STAGES, "other")
     }
     total = sum(spent.values())
     return watch.steps_per_second, {name: s / total for name, s in spent.items() if s > 0}
+
+
+def measure_run(config: RunConfig, watch: Stopwatch) -> list[dict[str, Any]]:
+    """Train a complete run in a temporary place and return its metrics."""
+    with TemporaryDirectory(prefix="longhaul-bench-") as folder:
+        run = begin_run(config, Path(folder))
+        carry_out(run, config, Asked(quiet=True), also_until=watch)
+        return list(read_metrics(run).rows)
 
 
 def find_peer(name: str) -> Callable[[RunConfig], float] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -26,7 +27,7 @@ def measure_sb3(config: RunConfig) -> float:
     def at_rollout_start() -> None:
         marks.append((time.perf_counter(), model.num_timesteps))
 
-    model.learn(config.total_timesteps, callback=_callback(at_rollout_start))
+    model.learn(config.total_timesteps, callback=callback(at_rollout_start))
     marks.append((time.perf_counter(), model.num_timesteps))
     if len(marks) < 3:
         raise ConfigError("too few steps to measure; raise --total-timesteps")
@@ -34,8 +35,16 @@ def measure_sb3(config: RunConfig) -> float:
     return (after - before) / (ended - began)
 
 
-def build_sb3(config: RunConfig) -> Any:
-    """Return SB3's PPO set up as our configuration says."""
+@dataclass(frozen=True, slots=True)
+class StableBaselines:
+    """What is used of Stable-Baselines3."""
+
+    PPO: Any
+    DummyVecEnv: Any
+
+
+def load_sb3() -> StableBaselines:
+    """Return the parts of Stable-Baselines3, or tell how to get it."""
     try:
         from stable_baselines3 import PPO
         from stable_baselines3.common.vec_env import DummyVecEnv
@@ -43,6 +52,12 @@ def build_sb3(config: RunConfig) -> Any:
         raise ConfigError(
             "--peer sb3 needs Stable-Baselines3: pip install -c constraints.txt 'longhaul[peers]'"
         ) from None
+    return StableBaselines(PPO, DummyVecEnv)
+
+
+def build_sb3(config: RunConfig) -> Any:
+    """Return SB3's PPO set up as our configuration says."""
+    stable = load_sb3()
     reference = Reference.parse(config.task)
     if reference.kind != "gym" or config.learn.algorithm != "ppo" or config.policy.core != "none":
         raise ConfigError("--peer sb3 compares PPO without a memory on gym: tasks only")
@@ -51,7 +66,7 @@ def build_sb3(config: RunConfig) -> Any:
     kwargs = dict(config.options.get("kwargs", {}))
     if limit := config.options.get("max_episode_steps", 0):
         kwargs["max_episode_steps"] = limit
-    env = DummyVecEnv([lambda: gym.make(reference.argument, **kwargs)] * config.num_envs)
+    env = stable.DummyVecEnv([lambda: gym.make(reference.argument, **kwargs)] * config.num_envs)
     learn = config.learn
     images = len(env.observation_space.shape or ()) == 3
     activation = {"tanh": nn.Tanh, "relu": nn.ReLU, "silu": nn.SiLU, "gelu": nn.GELU}
@@ -63,7 +78,7 @@ def build_sb3(config: RunConfig) -> Any:
             "activation_fn": activation[config.policy.activation],
         }
     )
-    return PPO(
+    return stable.PPO(
         "CnnPolicy" if images else "MlpPolicy",
         env,
         n_steps=config.collect.steps,
@@ -82,7 +97,8 @@ def build_sb3(config: RunConfig) -> Any:
     )
 
 
-def _callback(at_rollout_start: Any) -> Any:
+def callback(at_rollout_start: Any) -> Any:
+    """Return SB3's callback that calls a function at the start of every rollout."""
     from stable_baselines3.common.callbacks import BaseCallback
 
     class Marks(BaseCallback):

@@ -11,6 +11,8 @@ from longhaul.cli import options
 
 bench = typer.Typer(help="Measure speed, side by side in one run.", no_args_is_help=True)
 
+DEFAULT_ENVS = 16
+
 Runtimes = Annotated[
     str, typer.Option(help="How to run them: serial, processes, batched, or both it can have.")
 ]
@@ -36,12 +38,17 @@ def bench_train(
 ) -> None:
     """Measure training in agent steps a second, and where the time goes."""
     from longhaul.app.bench import BenchRequest, bench_preset, bench_training
+    from longhaul.app.bench_predecessor import bench_predecessor, has_predecessor
     from longhaul.app.configure import ConfigSources, resolve
 
     sources = ConfigSources(
         task=task, preset=preset or bench_preset(task), overrides=overrides or ()
     )
     request = BenchRequest(peer=peer, total_timesteps=total_timesteps, repeats=repeats)
+    if peer != "none" and has_predecessor(task):
+        beside = bench_predecessor(resolve(sources), request)
+        typer.echo(beside.as_json() if as_json else beside.as_text())
+        return
     result = bench_training(resolve(sources), request)
     typer.echo(result.as_json() if as_json else result.as_text())
 
@@ -49,7 +56,10 @@ def bench_train(
 @bench.command("env")
 def bench_environment(
     task: options.Task = "gym:longhaul/FreePixels-v0",
-    num_envs: Annotated[int, typer.Option(help="Environments stepped side by side.")] = 16,
+    num_envs: Annotated[
+        int,
+        typer.Option(help="Environments stepped side by side; 0: 16, or the task's own sizes."),
+    ] = 0,
     peer: Annotated[
         str, typer.Option(help="Peers to measure beside us: sb3, gymnasium, all or none.")
     ] = "none",
@@ -61,9 +71,14 @@ def bench_environment(
 ) -> None:
     """Measure how fast environments are stepped, without any learning, in agent steps a second."""
     from longhaul.app.bench_env import EnvBenchRequest, bench_env
+    from longhaul.app.bench_variants import bench_variants, has_variants
     from longhaul.app.configure import ConfigSources, resolve
 
-    request = EnvBenchRequest(num_envs, peer, runtime, seconds, repeats)
+    if has_variants(task) and not overrides and num_envs == 0:
+        found = bench_variants(task, seconds=seconds, repeats=repeats)
+        typer.echo(found.as_json() if as_json else found.as_text())
+        return
+    request = EnvBenchRequest(num_envs or DEFAULT_ENVS, peer, runtime, seconds, repeats)
     result = bench_env(resolve(ConfigSources(task=task, overrides=overrides or ())), request)
     typer.echo(result.as_json() if as_json else result.as_text())
 

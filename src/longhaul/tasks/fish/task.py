@@ -20,6 +20,7 @@ from longhaul.tasks.fish.evaluation import SCORE, suites
 from longhaul.tasks.fish.gate import METRICS as GATE_METRICS
 from longhaul.tasks.fish.options import Options
 from longhaul.tasks.fish.panels import PANELS
+from longhaul.tasks.fish.predecessor import PredecessorEnv
 from longhaul.tasks.fish.school import FORCED, fish_envs
 from longhaul.tasks.fish.starts import FishStart
 from longhaul.tasks.fish.tail.mix_tool import run_mix
@@ -27,7 +28,7 @@ from longhaul.tasks.fish.tail.plan import METRICS as TAIL_METRICS
 from longhaul.tasks.fish.tail.plan import plan_tail, summarise_tail
 from longhaul.tasks.fish.tail.queue import TAIL_TYPE
 from longhaul.tasks.fish.trace.exports import SuiteBeginnings, fish_records
-from longhaul.tasks.kind import TaskKind, TaskRequest, Tool
+from longhaul.tasks.kind import EnvVariant, Predecessor, TaskKind, TaskRequest, Tool
 
 METRICS = (
     Metric("env/survival_rate", "share of fish alive at the end of their episodes"),
@@ -122,6 +123,15 @@ def _mean(name: str, episodes: Sequence[Episode], value: Callable[[Episode], flo
     return {name: sum(map(value, episodes)) / len(episodes)} if episodes else {}
 
 
+VARIANTS = (
+    EnvVariant("base inputs, 25 fish", {"inputs": "world", "fish": 25}, 128),
+    EnvVariant("base inputs, 250 fish", {"inputs": "world", "fish": 250}, 13),
+    EnvVariant("own frame, 25 fish", {"fish": 25}, 128),
+    EnvVariant("own frame, 250 fish", {"fish": 250}, 13),
+    EnvVariant("neighbours, 25 fish", {"fish": 25, "neighbours": {"inputs": True}}, 128),
+    EnvVariant("neighbours, 250 fish", {"fish": 250, "neighbours": {"inputs": True}}, 13),
+)
+
 TASK = TaskKind(
     name="fish",
     summary="a school of fish that must survive a passing predator",
@@ -129,5 +139,7 @@ TASK = TaskKind(
     build=build,
     examples=("fish",),
     presets=Path(__file__).parent / "presets",
+    predecessor=Predecessor("original", PredecessorEnv, lambda options: options.fish),
+    variants=VARIANTS,
     tools=(Tool("mix", "make a file of bad starts from others", run_mix),),
 )
