@@ -106,3 +106,31 @@ def test_runs_with_a_tail_go_on_bit_for_bit(tmp_path: Path, overlap: str, unit: 
         "options.tail.filter_lost=0.1",
     )
     assert verify(small_config("fish", *flags), Trial(iterations=6, interruptions=3)).equal
+
+
+@pytest.mark.slow
+def test_a_tail_a_gate_and_a_curriculum_in_mid_flight_go_on_bit_for_bit(tmp_path: Path) -> None:
+    gate = {
+        "phase_allowance": "[1, 2, 3]",
+        "success_step_one": 500,
+        "success_early_death": 0.9,
+        "success_early_death_window": 1,
+        "success_p10": 1,
+        "success_median_window": 1,
+        "failure_p10": 0,
+        "failure_min_final": 0,
+        "infeasible": "warn",
+    }
+    flags = (
+        *tail_flags(tmp_path),
+        "total_iterations=20",
+        "evaluate.every_iterations=3",
+        "options.training.curriculum=3:4,4:4,5:12",
+        "options.training.ladder.phase_targets=[0.0, 0.05, 0.1]",
+        *(f"options.training.gate.{name}={value}" for name, value in gate.items()),
+    )
+    config = small_config("fish", *flags)
+    assert verify(config, Trial(iterations=14, interruptions=3)).equal
+    events = read_rows(finished_run(tmp_path / "run", *flags, task="fish").events).rows
+    movers = {event["controller"] for event in events if event.get("moves")}
+    assert {"tail", "penalty-gate"} <= movers
