@@ -13,6 +13,7 @@ import torch
 from longhaul.app.assemble import build_schedule, build_settings, build_task
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import ConfigSources, resolve
+from longhaul.app.metrics import declared_metrics, declares
 from longhaul.app.registry import find_kind
 from longhaul.core.config import field_docs
 from longhaul.core.env import Episode, VectorEnv
@@ -205,10 +206,13 @@ class TaskContract:
         self, built: Built, rollout: Rollout, vector: VectorEnv
     ) -> None:
         known = self.measured(built, rollout, vector) | set(built.settings)
+        declared = declared_metrics([built.task])
         for panel in built.task.panels:
             assert panel.title
             # What panels of records show are fields of files, not metrics.
-            assert panel.records or {*panel.metrics, *panel.right} <= known
+            shown = () if panel.records else (*panel.metrics, *panel.right)
+            unknown = [name for name in shown if name not in known]
+            assert all(any(declares(one, name) for one in declared) for name in unknown)
 
     def test_its_options_are_documented(self, name: str) -> None:
         options = find_kind(name).options
