@@ -1,0 +1,182 @@
+"""Many consoles with one cartridge, stepped together."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longhaul.core.env import Array
+from longhaul.core.errors import ConfigError
+from longhaul.envs.nes.cartridge import Cartridge
+from longhaul.envs.nes.frame import run_frame
+from longhaul.envs.nes.game import Game, Machine, decode, new_canvas
+from longhaul.envs.nes.layout import (
+    CONTROL,
+    DOT,
+    FINE_X,
+    HEIGHT,
+    JAMMED,
+    MASK,
+    NMI,
+    ODD_FRAME,
+    PAD_1,
+    PAD_2,
+    PC,
+    RAM,
+    READ_BUFFER,
+    SECOND_WRITE,
+    SIZE,
+    SP,
+    WIDTH,
+    P,
+    T,
+)
+from longhaul.envs.nes.native import entry, kernel_stamp
+from longhaul.envs.nes.palette import colours
+from longhaul.envs.nes.picture import Picture, View, colour_view, keep_picture, make_view
+
+Bytes = NDArray[np.uint8]
+
+STACK_AFTER_RESET = 0xFD
+STATUS_AFTER_RESET = 0x24
+RESET_VECTOR = 0x7FFC
+RESET_CYCLES = 7
+
+
+class Batch(NamedTuple):
+    """The arrays of N consoles."""
+
+    states: Array  # [N, SIZE] uint8
+    registers: Array  # [N, SIZE // 4] int32, the same memory
+    previous: Array  # [N, SIZE] uint8: the states a frame ago
+    pictures: Array  # [N, planes, height, width] uint8
+
+
+class Spell(NamedTuple):
+    """Which consoles run for how many frames, and whether a picture is kept."""
+
+    begin: int
+    end: int
+    frames: int
+    draw: bool
+
+
+def _build_step(stamp: int) -> Any:
+    @entry
+    def step(batch: Batch, game: Game, view: View, buttons: Array, spell: Spell) -> None:
+        """Run some consoles for some frames; keep a picture of the last one."""
+        _ = stamp
+        now = Machine(game, new_canvas(view.shades))
+        before = Machine(game, new_canvas(view.shades))
+        for index in range(spell.begin, spell.end):
+            row, registers = batch.states[index], batch.registers[index]
+            pad_1, pad_2 = buttons[index, 0], buttons[index, 1]
+            for frame in range(spell.frames - 1):
+                is_seen = spell.draw and view.two_frames and frame == spell.frames - 2
+                before.canvas.drawing[0] = is_seen
+                run_frame(row, registers, before, pad_1, pad_2)
+            batch.previous[index] = row
+            now.canvas.drawing[0] = spell.draw
+            run_frame(row, registers, now, pad_1, pad_2)
+            if spell.draw:
+                keep_picture(now.canvas, before.canvas, view, batch.pictures[index])
+
+    return step
+
+
+step_consoles = _build_step(kernel_stamp())
+"""Step a range of consoles."""
+
+
+class Consoles:
+    """N consoles; `states` is all of them, `ram` and `pictures` are what agents look at."""
+
+    def __init__(self, cartridge: Cartridge, count: int, picture: Picture | None = None) -> None:
+        if count < 1:
+            raise ConfigError(f"there must be at least 1 console, not {count}")
+        self.cartridge = cartridge
+        self.picture = picture or Picture()
+        self.states: Bytes = np.zeros((count, SIZE), np.uint8)  # everything a console is
+        self.ram: Bytes = self.states[:, RAM : RAM + 2048]  # [N, 2048], a live view
+        self.pictures: Bytes = np.zeros((count, *self.picture.shape), np.uint8)
+        self.registers: NDArray[np.int32] = self.states.view(np.int32)
+        self._previous = np.zeros_like(self.states)
+        self._batch = Batch(self.states, self.registers, self._previous, self.pictures)
+        self._game = decode(cartridge)
+        self._view = make_view(self.picture)
+        self._colour_view = colour_view()
+        self.power_on(np.arange(count))
+
+    def __len__(self) -> int:
+        """Return the number of consoles."""
+        return len(self.states)
+
+    def power_on(self, rows: NDArray[np.int64]) -> None:
+        """Switch some consoles off and on: all their memory is zero."""
+        self.states[rows] = 0
+        self._restart(rows)
+        self.registers[rows, SP] = STACK_AFTER_RESET
+        self.registers[rows, P] = STATUS_AFTER_RESET
+        self._previous[rows] = self.states[rows]
+
+    def reset(self, rows: NDArray[np.int64]) -> None:
+        """Press the reset button of some consoles: their memory stays."""
+        self._restart(rows)
+        self.registers[rows, SP] = (self.registers[rows, SP] - 3) & 0xFF
+        self.registers[rows, P] |= 0x04
+
+    def _restart(self, rows: NDArray[np.int64]) -> None:
+        prg = self._game.prg
+        for register in (CONTROL, MASK, JAMMED, NMI, ODD_FRAME, READ_BUFFER, SECOND_WRITE):
+            self.registers[rows, register] = 0
+        for register in (T, FINE_X):
+            self.registers[rows, register] = 0
+        self.registers[rows, PC] = int(prg[RESET_VECTOR]) | int(prg[RESET_VECTOR + 1]) << 8
+        self.registers[rows, DOT] = RESET_CYCLES * 3
+
+    def step(
+        self,
+        buttons: Bytes,
+        *,
+        frames: int = 1,
+        begin: int = 0,
+        end: int | None = None,
+        draw: bool = True,
+    ) -> None:
+        """Hold `buttons`, [N] or [N, 2] for two pads, for some frames; then keep a picture.
+
+        Bits are A, B, select, start, up, down, left, right, from the lowest on. Disjoint ranges may
+        be stepped at once by several threads; `buttons` is of all consoles.
+        """
+        pads = buttons
+        if buttons.ndim == 1:
+            pads = np.zeros((len(buttons), 2), np.uint8)
+            pads[:, 0] = buttons
+        if pads.shape != (len(self), 2) or pads.dtype != np.uint8 or frames < 1:
+            raise ConfigError(
+                f"step takes uint8 buttons for {len(self)} consoles and at least 1 frame, "
+                f"not {buttons.dtype} {buttons.shape} and {frames}"
+            )
+        last = len(self) if end is None else end
+        if not 0 <= begin <= last <= len(self):
+            raise ConfigError(f"there are consoles 0 to {len(self)}, not {begin} to {last}")
+        spell = Spell(begin, last, frames, draw)
+        step_consoles(self._batch, self._game, self._view, np.ascontiguousarray(pads), spell)
+
+    def colour_numbers(self, row: int) -> Bytes:
+        """Return the last frame of a console as numbers of colours, [240, 256]."""
+        state = self._previous[row : row + 1].copy()
+        numbers: Bytes = np.zeros((1, 1, HEIGHT, WIDTH), np.uint8)
+        pads = self.registers[row : row + 1, [PAD_1, PAD_2]].astype(np.uint8)
+        batch = Batch(state, state.view(np.int32), state.copy(), numbers)
+        spell = Spell(begin=0, end=1, frames=1, draw=True)
+        step_consoles(batch, self._game, self._colour_view, pads, spell)
+        picture: Bytes = numbers[0, 0]
+        return picture
+
+    def screen(self, row: int) -> Bytes:
+        """Return the last frame of a console in red, green and blue, [240, 256, 3]."""
+        screen: Bytes = colours()[self.colour_numbers(row)]
+        return screen
