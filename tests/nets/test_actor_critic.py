@@ -72,11 +72,13 @@ def test_judging_repeats_acting_across_episode_and_chunk_borders(
         memory = rolled.memory
 
 
-@pytest.mark.parametrize("trunk", ["nature", "impala"])
+@pytest.mark.parametrize("trunk", ["nature", "impala", "lean"])
 @pytest.mark.parametrize("core", ["none", "gru"])
 def test_judging_repeats_acting_on_images_beside_vectors(core: CoreKind, trunk: TrunkKind) -> None:
     spec = spec_of("categorical", parts=MIXED)
     config = dataclasses.replace(SMALL, core=core, trunk=trunk, noisy="trunk")
+    if trunk == "lean":
+        config = dataclasses.replace(config, joint=(24,))
     policy = make(spec, config)
     rolled = roll(policy, spec, steps=5, rows=3, seed=1)
     judged = policy.judge(rolled.sequences, SETTINGS)
@@ -216,6 +218,7 @@ def test_vectors_get_a_separate_value_network_and_images_share_one() -> None:
         (PolicyConfig(trunk="nature"), "reads images"),
         (PolicyConfig(core="gru", value_network="separate"), "policy.core = 'gru'"),
         (PolicyConfig(hidden=(), noisy="trunk"), "policy.hidden is empty"),
+        (PolicyConfig(joint=(8,)), "policy.joint"),
     ],
 )
 def test_impossible_combinations_are_named(config: PolicyConfig, words: str) -> None:

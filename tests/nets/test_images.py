@@ -8,12 +8,20 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from longhaul.nets.impala import ImpalaCnn, _Residual, _Stage
+from longhaul.nets.lean import LeanCnn
 from longhaul.nets.nature import NatureCnn
 
 
 def textbook_nature(cnn: NatureCnn, images: Tensor) -> Tensor:
     x = images.float() / 255.0
     for layer in (cnn.first, cnn.second, cnn.third):
+        x = F.relu(layer(x))
+    return F.relu(cnn.last(x.flatten(1)))
+
+
+def textbook_lean(cnn: LeanCnn, images: Tensor) -> Tensor:
+    x = images.float() / 255.0
+    for layer in (cnn.first, cnn.second):
         x = F.relu(layer(x))
     return F.relu(cnn.last(x.flatten(1)))
 
@@ -30,9 +38,14 @@ def textbook_impala(cnn: ImpalaCnn, images: Tensor) -> Tensor:
     return F.relu(cnn.last(F.relu(x).flatten(1)))
 
 
-def assert_same(cnn: NatureCnn | ImpalaCnn, images: Tensor) -> None:
-    textbook = textbook_nature if isinstance(cnn, NatureCnn) else textbook_impala
-    expected_value = textbook(cnn, images)  # type: ignore[arg-type]
+def textbook(cnn: NatureCnn | ImpalaCnn | LeanCnn, images: Tensor) -> Tensor:
+    if isinstance(cnn, NatureCnn):
+        return textbook_nature(cnn, images)
+    return textbook_lean(cnn, images) if isinstance(cnn, LeanCnn) else textbook_impala(cnn, images)
+
+
+def assert_same(cnn: NatureCnn | ImpalaCnn | LeanCnn, images: Tensor) -> None:
+    expected_value = textbook(cnn, images)
     found_value = cnn(images)
     torch.testing.assert_close(found_value, expected_value, atol=1e-5, rtol=1e-5)
     weight = torch.randn_like(expected_value)
@@ -50,6 +63,13 @@ def test_nature_equals_plain_convolutions(shape: tuple[int, int, int]) -> None:
     assert_same(cnn, torch.randint(0, 256, (3, *shape), dtype=torch.uint8))
 
 
+@pytest.mark.parametrize("shape", [(4, 84, 84), (10, 13, 16), (2, 7, 7)])
+def test_lean_equals_plain_convolutions(shape: tuple[int, int, int]) -> None:
+    torch.manual_seed(4)
+    cnn = LeanCnn(shape, outputs=20)
+    assert_same(cnn, torch.randint(0, 256, (3, *shape), dtype=torch.uint8))
+
+
 @pytest.mark.parametrize("shape", [(3, 24, 17), (1, 8, 8)])
 def test_impala_equals_plain_convolutions(shape: tuple[int, int, int]) -> None:
     torch.manual_seed(2)
@@ -59,9 +79,12 @@ def test_impala_equals_plain_convolutions(shape: tuple[int, int, int]) -> None:
 
 def test_a_large_batch_goes_through_in_pieces_unchanged() -> None:
     torch.manual_seed(3)
-    for cnn in (NatureCnn((1, 36, 36), outputs=8), ImpalaCnn((1, 12, 12), outputs=8)):
-        side = 36 if isinstance(cnn, NatureCnn) else 12
-        images = torch.randint(0, 256, (300, 1, side, side), dtype=torch.uint8)
+    for cnn, side in (
+        (NatureCnn((1, 36, 36), outputs=8), 36),
+        (ImpalaCnn((1, 12, 12), outputs=8), 12),
+        (LeanCnn((1, 12, 12), outputs=8), 12),
+    ):
+        images = torch.randint(0, 256, (600, 1, side, side), dtype=torch.uint8)
         with torch.inference_mode():
             whole = cnn(images)
-            torch.testing.assert_close(whole[290:], cnn(images[290:]), atol=1e-6, rtol=1e-5)
+            torch.testing.assert_close(whole[590:], cnn(images[590:]), atol=1e-6, rtol=1e-5)

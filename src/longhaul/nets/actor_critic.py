@@ -117,6 +117,11 @@ def _body(spec: EnvSpec, config: PolicyConfig, images: tuple[str, ...], vector: 
     if config.value_network == "shared" or (config.value_network == "auto" and shared):
         encoder = Encoder(spec.observation, images, vector, config)
         return SharedBody(encoder, _core(encoder.outputs, config))
+    if config.joint:
+        raise ConfigError(
+            f"policy.joint = {list(config.joint)} goes with a trunk that policy and value share; "
+            "set policy.value_network = 'shared' or leave it empty"
+        )
     noise_scale = config.noise_scale if config.noisy in ("trunk", "both") else 0.0
 
     def mlp() -> Mlp:

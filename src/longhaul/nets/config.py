@@ -8,7 +8,7 @@ from typing import Literal
 from longhaul.core.errors import ConfigError
 
 Activation = Literal["tanh", "relu", "silu", "gelu"]
-TrunkKind = Literal["auto", "mlp", "nature", "impala"]
+TrunkKind = Literal["auto", "mlp", "nature", "impala", "lean"]
 ValueNetwork = Literal["auto", "separate", "shared"]
 CoreKind = Literal["none", "gru", "lstm", "transformer"]
 NoisyLayers = Literal["none", "heads", "trunk", "both"]
@@ -20,14 +20,18 @@ class PolicyConfig:
 
     trunk: TrunkKind = "auto"
     """How observations are read. `auto` takes `nature` for images large enough and `mlp` for the
-    rest; `impala` is the residual network, slower and often better on images. Images are uint8
-    parts of shape channels x height x width; parts that are not images go through the MLP."""
+    rest; `impala` is the residual network, slower and often better on images; `lean` has two small
+    convolutions, for images of tiles and for speed. Images are uint8 parts of shape channels x
+    height x width; parts that are not images go through the MLP."""
     hidden: tuple[int, ...] = (64, 64)
     """Sizes of the MLP's layers, for the observation's parts that are not images."""
     activation: Activation = "tanh"
     """Activation of the MLP's layers."""
     image_features: int = 512
     """Outputs of an image network."""
+    joint: tuple[int, ...] = ()
+    """Sizes of further layers over the outputs of image networks and MLP together; only where
+    policy and value share the trunk."""
     impala_width: int = 1
     """Multiplies the 16, 32 and 32 channels of the `impala` trunk."""
     value_network: ValueNetwork = "auto"
@@ -58,6 +62,7 @@ class PolicyConfig:
     def __post_init__(self) -> None:
         sizes = {
             **{f"hidden[{index}]": size for index, size in enumerate(self.hidden)},
+            **{f"joint[{index}]": size for index, size in enumerate(self.joint)},
             "image_features": self.image_features,
             "impala_width": self.impala_width,
             "core_size": self.core_size,

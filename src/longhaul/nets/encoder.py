@@ -13,11 +13,14 @@ from longhaul.core.rollout import TensorTree
 from longhaul.core.spaces import Part
 from longhaul.nets.config import PolicyConfig
 from longhaul.nets.impala import ImpalaCnn
+from longhaul.nets.lean import LEAN_MINIMUM, LeanCnn
 from longhaul.nets.mlp import Mlp
 from longhaul.nets.nature import NATURE_MINIMUM, NatureCnn
 from longhaul.nets.normaliser import RunningNormaliser
 
 BYTE_SCALE = 1.0 / 255.0
+SMALLEST = {"nature": NATURE_MINIMUM, "lean": LEAN_MINIMUM}
+"""The least height and width of an image for trunks that cannot read all."""
 
 
 def is_image(part: Part) -> bool:
@@ -34,17 +37,18 @@ def image_parts(parts: Mapping[str, Part], config: PolicyConfig) -> tuple[str, .
             return ()
         case "auto":
             return tuple(name for name in images if smallest[name] >= NATURE_MINIMUM)
-        case "nature" | "impala":
+        case "nature" | "impala" | "lean":
             if not images:
                 raise ConfigError(
                     f"policy.trunk = {config.trunk!r} reads images, but the environment shows "
                     f"{_listed(parts)}; use 'auto' or 'mlp'"
                 )
+            least = SMALLEST.get(config.trunk, 0)
             for name in images:
-                if config.trunk == "nature" and smallest[name] < NATURE_MINIMUM:
+                if smallest[name] < least:
                     raise ConfigError(
-                        f"policy.trunk = 'nature' needs images (channels, height, width) of at "
-                        f"least {NATURE_MINIMUM}x{NATURE_MINIMUM} pixels, but {name!r} is "
+                        f"policy.trunk = {config.trunk!r} needs images (channels, height, width) "
+                        f"of at least {least}x{least} pixels, but {name!r} is "
                         f"{parts[name].shape}; use 'impala' or 'mlp'"
                     )
             return tuple(images)
@@ -125,7 +129,9 @@ class Encoder(nn.Module):
         self.vector = vector
         sizes = config.hidden if vector.outputs else ()
         self.mlp = Mlp(vector.outputs, sizes, activation=config.activation, noise_scale=noise_scale)
-        self.outputs = config.image_features * len(images) + self.mlp.outputs
+        together = config.image_features * len(images) + self.mlp.outputs
+        self.joint = Mlp(together, config.joint, activation=config.activation)
+        self.outputs = self.joint.outputs
         self._names = tuple((name, module_name(name)) for name in images)
         self._has_vector = vector.outputs > 0
 
@@ -134,7 +140,8 @@ class Encoder(nn.Module):
         found = [self.images[key](obs[name]) for name, key in self._names]
         if self._has_vector:
             found.append(self.mlp.forward(self.vector.forward(obs)))
-        return found[0] if len(found) == 1 else torch.cat(found, 1)
+        together = found[0] if len(found) == 1 else torch.cat(found, 1)
+        return self.joint.forward(together)
 
 
 def _image_network(part: Part, config: PolicyConfig, noise_scale: float) -> nn.Module:
@@ -147,4 +154,6 @@ def _image_network(part: Part, config: PolicyConfig, noise_scale: float) -> nn.M
             width=config.impala_width,
             noise_scale=noise_scale,
         )
+    if config.trunk == "lean":
+        return LeanCnn(shape, outputs=config.image_features, noise_scale=noise_scale)
     return NatureCnn(shape, outputs=config.image_features, noise_scale=noise_scale)

@@ -1,0 +1,58 @@
+"""A small image trunk, for tiles and for pixels where every millisecond counts."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from longhaul.nets.nature import image_floats, initialise_convolution, scaled_weight
+from longhaul.nets.noisy import linear_layer
+
+LEAN_MINIMUM = 7
+"""The smallest height and width the two convolutions leave anything of."""
+LARGE = 36
+"""From this height and width on, an image has pixels to be gathered, not tiles to be read."""
+LEAN_BATCH = 512
+"""Larger batches go through in pieces, whose buffers the allocator uses again."""
+
+
+class LeanCnn(nn.Module):
+    """Two convolutions and a linear layer over uint8 images, scaled by 1/255.
+
+    Images of pixels are read with the 8x8 and 4x4 windows of the first paper on DQN, smaller ones,
+    whose cells are things, with 3x3 windows.
+    """
+
+    def __init__(
+        self, shape: tuple[int, int, int], *, outputs: int = 256, noise_scale: float = 0.0
+    ) -> None:
+        super().__init__()
+        channels, height, width = shape
+        self.outputs = outputs
+        windows = ((8, 4), (4, 2)) if min(height, width) >= LARGE else ((3, 2), (3, 2))
+        (size, stride), (next_size, next_stride) = windows
+        self.first = nn.Conv2d(channels, 16, size, stride)
+        self.second = nn.Conv2d(16, 32, next_size, next_stride)
+        for layer in (self.first, self.second):
+            initialise_convolution(layer)
+        for size, stride in windows:
+            height, width = (height - size) // stride + 1, (width - size) // stride + 1
+        self.last = linear_layer(
+            32 * height * width, outputs, gain=math.sqrt(2.0), noise_scale=noise_scale
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return [N, outputs] of images [N, channels, height, width]."""
+        if images.shape[0] <= LEAN_BATCH:
+            return self._piece(images)
+        return torch.cat([self._piece(piece) for piece in images.split(LEAN_BATCH)])
+
+    def _piece(self, images: Tensor) -> Tensor:
+        weight = scaled_weight(self.first)
+        x = F.conv2d(image_floats(images), weight, self.first.bias, self.first.stride).relu_()
+        x = self.second(x).relu_()
+        result: Tensor = self.last(x.flatten(1)).relu_()
+        return result
