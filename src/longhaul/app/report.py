@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,7 +83,7 @@ def preset_differences(run: RunData) -> tuple[dict[str, tuple[Any, Any]], str]:
     record = run.state.record
     try:
         kind = find_kind(record.task)
-        name = _flag(record.command, "--preset")
+        name = preset_name(record.command)
         values = read_preset(kind, record.task, name)
         base = to_values(from_values({**values, "task": record.task}))
         own = to_values(from_values(read_toml(run.directory.config)))
@@ -92,6 +91,11 @@ def preset_differences(run: RunData) -> tuple[dict[str, tuple[Any, Any]], str]:
         return {}, ""  # a task or a preset of another version; the config itself is shown anyway
     changed = differences(base, own, ignore=("name", "seed"))
     return changed, f"the preset {name!r}" if name else "the task's preset"
+
+
+def preset_name(command: tuple[str, ...]) -> str:
+    """Return the preset a command asked for, nothing if it took the task's own."""
+    return _flag(command, "--preset")
 
 
 def _flag(command: tuple[str, ...], flag: str) -> str:
@@ -120,5 +124,3 @@ def _background(
         plots=plots,
     )
 
-
-Tell = Callable[[str], None]

@@ -15,6 +15,9 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(watch)
     app.command()(report)
+    app.command()(compare)
+    app.command()(runs)
+    app.command("new-experiment")(new_experiment)
 
 
 def watch(
@@ -59,3 +62,60 @@ def report(run: options.Run, as_json: options.AsJson = False) -> None:
         typer.echo(json.dumps(paths))
     else:
         typer.echo(made.as_text())
+
+
+def compare(
+    targets: Annotated[
+        list[str], typer.Argument(help="Two or more run directories, or one task with --arms.")
+    ],
+    arms: Annotated[
+        str,
+        typer.Option(
+            help="Ways to train the task: presets by commas, or name:key=value;key=value each."
+        ),
+    ] = "",
+    seeds: Annotated[int, typer.Option(help="Runs of each arm, with seeds from 1 on.")] = 3,
+    overrides: options.Overrides = None,
+    runs_root: options.RunsRoot = Path("runs"),
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Compare runs whose conditions are not equal.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="The folder of the page and its plots.")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Compare runs, or train the arms of an experiment and compare them, with intervals."""
+    from longhaul.app.compare import Arm, Experiment, compare_arms, compare_runs
+    from longhaul.core.errors import ConfigError
+
+    if not arms:
+        found = compare_runs([Path(target) for target in targets], anyway=anyway, out=out)
+    elif len(targets) == 1:
+        ways = tuple(Arm.parse(arm) for arm in arms.split(","))
+        experiment = Experiment(targets[0], ways, seeds, runs_root, tuple(overrides or ()))
+        found = compare_arms(experiment, lambda text: typer.echo(text, err=True), out=out)
+    else:
+        raise ConfigError("--arms trains one task; give its name alone")
+    typer.echo(found.as_json() if as_json else found.as_text())
+
+
+def runs(
+    runs_root: options.RunsRoot = Path("runs"),
+    task: Annotated[str, typer.Option(help="Only runs of this task.")] = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """List runs, one line each: how they stand, how far they came, what they reached."""
+    from longhaul.app.listing import list_runs
+
+    typer.echo(list_runs(runs_root, task=task, as_json=as_json))
+
+
+def new_experiment(
+    from_run: Annotated[Path, typer.Option("--from", help="The run the next one builds on.")],
+    name: Annotated[str, typer.Option(help="Its name; the next number by default.")] = "",
+    overrides: options.Overrides = None,
+    out: Annotated[Path, typer.Option(help="Where its config and notes go.")] = Path("experiments"),
+) -> None:
+    """Begin the next experiment: what differs from the preset as a config, and notes to fill in."""
+    from longhaul.app.new_experiment import begin_experiment
+
+    typer.echo(begin_experiment(from_run, name, overrides or (), out).as_text())

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from longhaul.report import words
+from longhaul.report.comparison import Comparison
 from longhaul.report.gathered import RunData
 from longhaul.report.sheet import STYLE
 from longhaul.report.steering import turns
@@ -59,15 +60,52 @@ def make_page(run: RunData, extras: Extras) -> str:
         f'<section id="{_anchor(name)}"><h2>{escape(name)}</h2>{body}</section>'
         for name, body in shown
     )
+    head = f'<p class="path">{escape(run.directory.path)}</p><nav>{links}</nav>'
+    return _document("longhaul report", title, head, bodies)
+
+
+def make_comparison(
+    comparison: Comparison, changed: Mapping[str, Mapping[str, Any]], drawn: Sequence[Drawn]
+) -> str:
+    """Return a comparison as a page of the same kind."""
+    header, rows = comparison.as_rows()
+    notes = "".join(f"<p>{escape(note)}</p>" for note in comparison.notes())
+    differing = tuple(
+        (arm, key, words.short(value))
+        for arm, values in changed.items()
+        for key, value in values.items()
+    )
+    runs = tuple(
+        (
+            entry.arm,
+            str(entry.run.state.record.seed),
+            words.figure(entry.score),
+            entry.run.state.status,
+            str(entry.run.directory.path),
+        )
+        for entry in comparison.entries
+    )
+    title = " against ".join(arm.arm for arm in comparison.arms)
+    body = (
+        f"<section><h2>Figures</h2>{_table(words.Table('', header, tuple(rows)))}{notes}</section>"
+        f"<section><h2>Curves</h2>{_plots(Extras(drawn))}</section>"
+        "<section><h2>What differs from the first arm</h2>"
+        f"{_table(words.Table('', ('arm', 'key', 'value'), differing))}</section>"
+        "<section><h2>Runs</h2>"
+        f"{_table(words.Table('', ('arm', 'seed', 'score', 'status', 'run'), runs))}</section>"
+    )
+    return _document("longhaul comparison", title, "", body)
+
+
+def _document(kind: str, title: str, head: str, body: str) -> str:
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data: 'self'"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
-        f'<header><p class="kind">longhaul report</p><h1>{escape(title)}</h1>'
-        f'<p class="path">{escape(run.directory.path)}</p><nav>{links}</nav></header>'
-        f"<main>{bodies}</main></body></html>\n"
+        f'<header><p class="kind">{escape(kind)}</p><h1>{escape(title)}</h1>{head}</header>'
+        f"<main>{body}</main></body></html>\n"
     )
 
 

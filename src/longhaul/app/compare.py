@@ -1,0 +1,260 @@
+"""Comparing runs, and training the arms of an experiment to compare them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longhaul.app.cases import played_cases
+from longhaul.app.configure import (
+    ConfigSources,
+    differences,
+    from_values,
+    read_toml,
+    resolve,
+    to_values,
+)
+from longhaul.app.text import columns
+from longhaul.app.train import changed_keys
+from longhaul.app.trained import load_trained
+from longhaul.core.errors import ConfigError, LonghaulError
+from longhaul.report.comparison import Comparison, Entry, compare_entries, comparison_charts
+from longhaul.report.gathered import gather
+from longhaul.report.page import make_comparison
+from longhaul.report.style import Drawn, PlotError, draw
+from longhaul.runs.directory import RunDirectory, list_run_directories, slug
+from longhaul.runs.durable import replace_file, storage_errors
+from longhaul.runs.record import Status
+
+OWN_AFFAIRS = ("name", "seed", "report", "checkpoint", "threads", "env.processes")
+"""Keys in which runs of one arm may differ."""
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A comparison and where its page is."""
+
+    comparison: Comparison
+    differences: dict[str, dict[str, Any]]
+    """For each arm what it has otherwise than the first."""
+    page: Path | None
+
+    def as_text(self) -> str:
+        """Return a table, what it means, and what the arms differ in."""
+        header, rows = self.comparison.as_rows()
+        lines = [columns(rows, header=header), "", *self.comparison.notes()]
+        for arm, changed in self.differences.items():
+            words = ", ".join(f"{key} = {value!r}" for key, value in changed.items())
+            lines.append(f"{arm}: {words or 'nothing differs'}")
+        if self.page is not None:
+            lines.append(f"page      {self.page}")
+        return "\n".join(lines)
+
+    def as_json(self) -> str:
+        """Return everything for programs."""
+        values = {**self.comparison.as_values(), "differences": self.differences}
+        return json.dumps(values, allow_nan=False)
+
+
+def compare_runs(
+    paths: Sequence[Path], *, anyway: bool = False, out: Path | None = None
+) -> Compared:
+    """Compare finished or unfinished runs by the final evaluation of their checkpoints."""
+    if len(paths) < 2:
+        raise ConfigError("a comparison needs at least two runs")
+    configs = {path: to_values(from_values(read_toml(RunDirectory(path).config))) for path in paths}
+    arms = name_arms(configs)
+    entries = [measure(path, arms[path]) for path in paths]
+    comparison = compare_entries(entries, anyway=anyway)
+    changed = arm_differences(configs, arms)
+    page = write_page(comparison, changed, out or _default_folder(paths, arms))
+    return Compared(comparison, changed, page)
+
+
+def name_arms(configs: dict[Path, dict[str, Any]]) -> dict[Path, str]:
+    """Return each run's arm: those that differ in nothing but their own affairs share one."""
+    names: list[tuple[dict[str, Any], str]] = []
+    found: dict[Path, str] = {}
+    for path, config in configs.items():
+        for known, name in names:
+            if not differences(known, config, ignore=OWN_AFFAIRS):
+                found[path] = name
+                break
+        else:
+            taken = {name for _, name in names}
+            name = str(config["name"])
+            while name in taken:
+                name += "'"
+            names.append((config, name))
+            found[path] = name
+    return found
+
+
+def arm_differences(
+    configs: dict[Path, dict[str, Any]], arms: dict[Path, str]
+) -> dict[str, dict[str, Any]]:
+    """Return what each arm but the first has otherwise than it."""
+    firsts: dict[str, dict[str, Any]] = {}
+    for path, arm in arms.items():
+        firsts.setdefault(arm, configs[path])
+    base = next(iter(firsts.values()))
+    return {
+        arm: {k: new for k, (_, new) in differences(base, config, ignore=OWN_AFFAIRS).items()}
+        for arm, config in firsts.items()
+        if config is not base
+    }
+
+
+def measure(path: Path, arm: str) -> Entry:
+    """Return a run with the scores of its checkpoint, which is measured if it never was."""
+    run = RunDirectory(path)
+    run.read_record()
+    trained = load_trained(run, measured_checkpoint(run))
+    cases = played_cases(run, trained)
+    suite = trained.config.evaluate.suite or next(iter(trained.task.evaluation.final), "")
+    return Entry(
+        gather(path),
+        arm,
+        suite or f"{len(cases)} episodes of seed {trained.config.evaluate.seed}",
+        trained.config.evaluate.greedy,
+        {case.episode.seed: case.score for case in cases},
+    )
+
+
+def measured_checkpoint(run: RunDirectory) -> str:
+    """Return the checkpoint whose evaluation was kept last, or the latest one."""
+    kept = sorted(run.evaluations.glob("step-*.json"), key=lambda file: file.stat().st_mtime)
+    for file in reversed(kept):
+        name = file.name[: len("step-") + 12]
+        if (run.checkpoints / name).is_dir():
+            return name
+    return "latest"
+
+
+def write_page(
+    comparison: Comparison, changed: dict[str, dict[str, Any]], folder: Path
+) -> Path | None:
+    """Write the comparison as one page with its curves; None if plots cannot be made here."""
+    try:
+        drawn: list[Drawn] = [draw(chart) for chart in comparison_charts(comparison)]
+    except PlotError:
+        drawn = []
+    page = folder / "comparison.html"
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(page, make_comparison(comparison, changed, drawn).encode())
+        for one in drawn:
+            replace_file(folder / f"{one.chart.name}.png", one.png, durable=False)
+    return page
+
+
+def _default_folder(paths: Sequence[Path], arms: dict[Path, str]) -> Path:
+    names = "-vs-".join(dict.fromkeys(arms[path] for path in paths))
+    return paths[0].resolve().parent / "comparisons" / slug(names.replace("'", "x")[:80])
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way of training: a preset and changed keys, under a name."""
+
+    name: str
+    preset: str = ""
+    overrides: tuple[str, ...] = ()
+
+    @staticmethod
+    def parse(text: str) -> Arm:
+        """Return `preset`, or `name:key=value;key=value` as an arm; `default` is the task's own."""
+        name, colon, rest = text.partition(":")
+        if not name.strip():
+            raise ConfigError(f"--arms: {text!r} has no name; write name:key=value;key=value")
+        if colon:
+            changed = tuple(part.strip() for part in rest.split(";") if part.strip())
+            return Arm(name.strip(), overrides=changed)
+        return Arm(name.strip(), preset="" if name.strip() == "default" else name.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """Arms times seeds on one task."""
+
+    task: str
+    arms: tuple[Arm, ...]
+    seeds: int
+    root: Path
+    overrides: tuple[str, ...] = ()
+    """Changes all arms share."""
+    name: str = "compare"
+
+
+def compare_arms(experiment: Experiment, tell: Tell, *, out: Path | None = None) -> Compared:
+    """Train every arm with every seed, one after the other, then compare them.
+
+    A run that is there already is not made again, one that was cut off goes on.
+    """
+    if experiment.seeds < 1 or len(experiment.arms) < 2:
+        raise ConfigError("--arms needs at least two arms, and --seeds at least 1")
+    if len({arm.name for arm in experiment.arms}) < len(experiment.arms):
+        raise ConfigError("--arms: two arms have the same name")
+    jobs = [(arm, seed) for seed in range(1, experiment.seeds + 1) for arm in experiment.arms]
+    for arm, _ in jobs[: len(experiment.arms)]:
+        resolve(_sources(experiment, arm, 1))  # a wrong key is told before anything is trained
+    paths = []
+    for number, (arm, seed) in enumerate(jobs, start=1):
+        tell(f"{number} of {len(jobs)}: {arm.name}, seed {seed}")
+        paths.append(_trained_run(experiment, arm, seed))
+    return compare_runs(sorted(paths, key=_arm_order(experiment)), out=out)
+
+
+def _arm_order(experiment: Experiment) -> Callable[[Path], int]:
+    names = [f"{experiment.name}-{slug(arm.name)}" for arm in experiment.arms]
+
+    def order(path: Path) -> int:
+        return names.index(RunDirectory(path).read_record().name)
+
+    return order
+
+
+def _sources(experiment: Experiment, arm: Arm, seed: int) -> ConfigSources:
+    flags = {"name": f"{experiment.name}-{slug(arm.name)}", "seed": seed}
+    overrides = (*experiment.overrides, *arm.overrides)
+    return ConfigSources(experiment.task, preset=arm.preset, flags=flags, overrides=overrides)
+
+
+def _trained_run(experiment: Experiment, arm: Arm, seed: int) -> Path:
+    """Return the finished run of an arm and a seed, trained in a process of its own if need be."""
+    found = _finished(experiment, arm, seed)
+    if found is not None:
+        return found
+    sources = _sources(experiment, arm, seed)
+    command = [sys.executable, "-m", "longhaul", "train", experiment.task, "--quiet", "--no-report"]
+    command += ["--name", str(sources.flags["name"]), "--seed", str(seed)]
+    command += ["--runs-root", str(experiment.root)]
+    command += ["--preset", arm.preset] if arm.preset else []
+    for override in sources.overrides:
+        command += ["--set", override]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines()
+        raise LonghaulError(
+            f"{arm.name}, seed {seed}, ended with exit code {done.returncode}: "
+            f"{said[-1] if said else 'no reason given'}; the same command goes on from here"
+        )
+    found = _finished(experiment, arm, seed)
+    assert found is not None, "the run has just finished"
+    return found
+
+
+def _finished(experiment: Experiment, arm: Arm, seed: int) -> Path | None:
+    config = resolve(_sources(experiment, arm, seed))
+    for run in reversed(list_run_directories(experiment.root / slug(experiment.task))):
+        record = run.read_record()
+        same = (record.name, record.seed) == (config.name, seed)
+        if same and record.status is Status.FINISHED and not changed_keys(run, config):
+            return run.path
+    return None

@@ -1,0 +1,258 @@
+"""Arms of an experiment side by side: figures with intervals, differences, curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from longhaul.core.errors import ConfigError
+from longhaul.report.curves import over_steps
+from longhaul.report.gathered import RunData
+from longhaul.report.series import Numbers, Series, column
+from longhaul.report.statistics import (
+    Estimate,
+    bootstrap,
+    improvement,
+    interquartile_mean,
+    mean,
+    paired_difference,
+)
+from longhaul.report.style import COLOURS, LIGHT, Chart
+
+STEP_TOLERANCE = 0.05
+"""Share by which the trained steps of two runs may differ: the last rollout may go past the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One run, with the scores of its final evaluation case by case."""
+
+    run: RunData
+    arm: str
+    suite: str
+    greedy: bool
+    scores: Mapping[int, float]
+    """By the seed of the case."""
+
+    @property
+    def score(self) -> float:
+        """The mean over the cases."""
+        return float(np.mean(list(self.scores.values())))
+
+
+@dataclass(frozen=True, slots=True)
+class ArmFigures:
+    """What one arm reached."""
+
+    arm: str
+    runs: int
+    mean: Estimate
+    middle: Estimate
+    better: Estimate | None
+    """Probability that it beats the first arm; None for that one."""
+    difference: Estimate | None
+    """Mean difference to the first arm over the same cases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All arms, the first being what the others are compared with."""
+
+    arms: tuple[ArmFigures, ...]
+    entries: tuple[Entry, ...]
+    over_runs: bool
+    """Whether intervals are over runs with different seeds, or over the episodes of single runs."""
+    warnings: tuple[str, ...] = ()
+
+    def as_rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return a header and a row per arm."""
+        header = ("arm", "runs", "mean", "IQM", "P(better)", "paired difference")
+        rows: list[tuple[str, ...]] = [
+            (
+                arm.arm,
+                str(arm.runs),
+                arm.mean.as_text(),
+                arm.middle.as_text(),
+                "-" if arm.better is None else arm.better.as_text(".2f"),
+                "-" if arm.difference is None else arm.difference.as_text("+.4g"),
+            )
+            for arm in self.arms
+        ]
+        return header, rows
+
+    def notes(self) -> list[str]:
+        """Return what one must know to read the figures."""
+        first = self.arms[0].arm
+        what = "runs with different seeds" if self.over_runs else "the episodes of single runs"
+        told = [
+            f"95 % intervals in brackets, over {what}; differences and P(better) are against "
+            f"{first}."
+        ]
+        if not self.over_runs:
+            told.append("One run per arm says nothing about other seeds: use --seeds 3 or more.")
+        return [*told, *self.warnings]
+
+    def as_values(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return {
+            "arms": [asdict(arm) for arm in self.arms],
+            "over_runs": self.over_runs,
+            "warnings": list(self.warnings),
+            "runs": [
+                {"path": str(e.run.directory.path), "arm": e.arm, "score": e.score}
+                for e in self.entries
+            ],
+        }
+
+
+def unequal(entries: Sequence[Entry]) -> list[str]:
+    """Return why these runs cannot be compared, nothing if they can."""
+    first = entries[0]
+    reasons = []
+    for other in entries[1:]:
+        name = other.run.directory.path.name
+        ours, theirs = first.run.state.record.task, other.run.state.record.task
+        if ours != theirs:
+            reasons.append(f"{name} is a run of {theirs!r}, not of {ours!r}")
+            continue
+        if (other.suite, other.greedy) != (first.suite, first.greedy):
+            reasons.append(
+                f"{name} was measured on {_conditions(other)}, the first run on "
+                f"{_conditions(first)}"
+            )
+        elif other.scores.keys() != first.scores.keys():
+            reasons.append(f"{name} was measured on other episodes than the first run")
+        steps = [float(e.run.last.get("env_steps", 0)) for e in (first, other)]
+        if abs(steps[1] - steps[0]) > STEP_TOLERANCE * max(*steps, 1.0):
+            reasons.append(f"{name} was trained for {steps[1]:,.0f} steps, not {steps[0]:,.0f}")
+    return reasons
+
+
+def _conditions(entry: Entry) -> str:
+    return f"{entry.suite} with {'most likely' if entry.greedy else 'drawn'} actions"
+
+
+def compare_entries(entries: Sequence[Entry], *, anyway: bool = False) -> Comparison:
+    """Return the arms side by side; unequal conditions are refused with the reasons."""
+    if len({entry.arm for entry in entries}) < 2:
+        raise ConfigError(
+            "a comparison needs at least two arms; these runs have the same configuration apart "
+            "from seed and name"
+        )
+    reasons = unequal(entries)
+    if reasons and not anyway:
+        raise ConfigError("these runs cannot be compared: " + "; ".join(reasons))
+    by_arm: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_arm.setdefault(entry.arm, []).append(entry)
+    over_runs = min(map(len, by_arm.values())) > 1
+    first = next(iter(by_arm.values()))
+    arms = tuple(
+        _figures(arm, own, None if own is first else first, over_runs=over_runs)
+        for arm, own in by_arm.items()
+    )
+    return Comparison(arms, tuple(entries), over_runs, tuple(reasons))
+
+
+def _figures(
+    arm: str, own: Sequence[Entry], first: Sequence[Entry] | None, *, over_runs: bool
+) -> ArmFigures:
+    scores = _scores(own, over_runs=over_runs)
+    better = difference = None
+    if first is not None:
+        better = improvement([scores], [_scores(first, over_runs=over_runs)])
+        difference = _paired(own, first)
+    return ArmFigures(
+        arm,
+        len(own),
+        bootstrap([scores], mean),
+        bootstrap([scores], interquartile_mean),
+        better,
+        difference,
+    )
+
+
+def _scores(entries: Sequence[Entry], *, over_runs: bool) -> Numbers:
+    """Return one score per run, or one per episode where there is but one run per arm."""
+    if over_runs:
+        return np.array([entry.score for entry in entries])
+    return np.array([score for entry in entries for score in entry.scores.values()])
+
+
+def _paired(own: Sequence[Entry], first: Sequence[Entry]) -> Estimate | None:
+    """Return the difference over the cases everybody played, means over each arm's runs."""
+    shared = set.intersection(*(set(entry.scores) for entry in (*own, *first)))
+    if not shared:
+        return None
+    cases = sorted(shared)
+    ours, theirs = (
+        np.array([np.mean([entry.scores[case] for entry in arm]) for case in cases])
+        for arm in (own, first)
+    )
+    return paired_difference(ours, theirs)
+
+
+def comparison_charts(comparison: Comparison) -> list[Chart]:
+    """Return the curves of all arms over each other, and their scores beside each other."""
+    names = ("rollout/ep_rew_mean", comparison.entries[0].run.score, "eval/mean_reward")
+    charts = []
+    for name in dict.fromkeys(names):
+        found = [(entry.arm, column(entry.run.rows, name)) for entry in comparison.entries]
+        found = [(arm, series) for arm, series in found if len(series) > 1]
+        if len({arm for arm, _ in found}) > 1:
+            charts.append(_overlay(name, found))
+    return [*charts, _forest(comparison)]
+
+
+def _overlay(name: str, found: Sequence[tuple[str, Series]]) -> Chart:
+    arms = list(dict.fromkeys(arm for arm, _ in found))
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for arm, colour in zip(arms, COLOURS, strict=False):
+            own = [series for one, series in found if one == arm]
+            end = min(float(series.steps[-1]) for series in own)
+            begin = max(float(series.steps[0]) for series in own)
+            steps = np.linspace(begin, end, 200)
+            values = np.array([np.interp(steps, s.steps, s.values) for s in own])
+            axes.plot(steps, values.mean(axis=0), color=colour, label=arm)
+            if len(own) > 1:
+                low, high = values.min(axis=0), values.max(axis=0)
+                axes.fill_between(steps, low, high, color=colour, alpha=LIGHT, linewidth=0)
+        over_steps(axes)
+        axes.set_ylabel(name)
+        axes.legend(loc="best")
+
+    several = max(sum(one == arm for one, _ in found) for arm in arms) > 1
+    note = "mean over the runs of an arm, shaded from the lowest to the highest" if several else ""
+    return Chart(f"compare-{name.replace('/', '-')}", name, draw, note)
+
+
+def _forest(comparison: Comparison) -> Chart:
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        places = np.arange(len(comparison.arms))[::-1]
+        for shift, label, pick in ((0.12, "mean", "mean"), (-0.12, "IQM", "middle")):
+            for place, arm, colour in zip(places, comparison.arms, COLOURS * 4, strict=False):
+                estimate: Estimate = arm.mean if pick == "mean" else arm.middle
+                axes.plot(
+                    [estimate.low, estimate.high], [place + shift] * 2, color=colour, linewidth=2.2
+                )
+                axes.plot(
+                    [estimate.value],
+                    [place + shift],
+                    "o" if pick == "mean" else "D",
+                    color=colour,
+                    markersize=5,
+                    label=label if place == places[0] else None,
+                )
+        axes.set_yticks(places, [arm.arm for arm in comparison.arms])
+        axes.set_ylim(-0.6, len(places) - 0.4)
+        axes.set_xlabel("score, 95 % interval")
+        axes.legend(loc="best")
+
+    size = (6.6, 0.5 * len(comparison.arms) + 1.3)
+    return Chart("compare-scores", "Scores of the final evaluation", draw, size=size)

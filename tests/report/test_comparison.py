@@ -1,0 +1,108 @@
+"""Arms side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from longhaul.core.errors import ConfigError
+from longhaul.report.comparison import Entry, compare_entries, comparison_charts, unequal
+from longhaul.report.gathered import gather
+from longhaul.report.page import make_comparison
+from longhaul.report.style import draw
+from tests.report.made import made_run
+
+MakeEntry = Callable[..., Entry]
+
+
+@pytest.fixture
+def entry(tmp_path: Path) -> MakeEntry:
+    def make(
+        arm: str,
+        *scores: float,
+        seed: int = 1,
+        task: str = "gym:CartPole-v1",
+        suite: str = "fresh",
+        steps: int = 4000,
+        greedy: bool = True,
+    ) -> Entry:
+        run = made_run(tmp_path / f"{arm}-{seed}", task=task, name=arm, seed=seed)
+        if steps != 4000:
+            rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+            rows[-1]["env_steps"] = steps
+            run.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        cases = {1000 + number: score for number, score in enumerate(scores)}
+        return Entry(gather(run.path), arm, suite, greedy, cases)
+
+    return make
+
+
+def test_arms_with_several_runs_are_compared_over_their_runs(entry: MakeEntry) -> None:
+    entries = [entry("old", 1.0 + s, 2.0 + s, seed=s) for s in (1, 2, 3)]
+    entries += [entry("new", 11.0 + s, 12.0 + s, seed=s) for s in (1, 2, 3)]
+    found = compare_entries(entries)
+    assert found.over_runs
+    assert [(arm.arm, arm.runs) for arm in found.arms] == [("old", 3), ("new", 3)]
+    assert found.arms[0].mean.value == pytest.approx(3.5)
+    assert found.arms[0].better is None
+    better, difference = found.arms[1].better, found.arms[1].difference
+    assert better is not None
+    assert better.value == 1.0
+    assert difference is not None
+    assert difference.value == pytest.approx(10.0)
+    assert difference.low == pytest.approx(difference.high) == pytest.approx(10.0)
+
+
+def test_single_runs_are_compared_over_their_episodes_and_say_so(entry: MakeEntry) -> None:
+    found = compare_entries([entry("old", 1.0, 2.0, 3.0), entry("new", 1.5, 2.5, 3.5)])
+    assert not found.over_runs
+    assert any("says nothing about other seeds" in note for note in found.notes())
+    header, rows = found.as_rows()
+    assert len(header) == len(rows[0]) == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"task": "gym:Acrobot-v1"}, "is a run of 'gym:Acrobot-v1'"),
+        ({"suite": "v38"}, "was measured on v38 with most likely actions"),
+        ({"greedy": False}, "drawn actions"),
+        ({"steps": 9000}, "was trained for 9,000 steps, not 4,000"),
+    ],
+)
+def test_unequal_conditions_are_refused_with_the_reason(
+    entry: MakeEntry, changes: dict[str, object], reason: str
+) -> None:
+    entries = [entry("old", 1.0, 2.0), entry("new", 1.0, 3.0, **changes)]
+    with pytest.raises(ConfigError, match="cannot be compared") as refused:
+        compare_entries(entries)
+    assert reason in str(refused.value)
+    assert any(reason in warning for warning in compare_entries(entries, anyway=True).warnings)
+
+
+def test_other_episodes_are_other_conditions(entry: MakeEntry) -> None:
+    (reason,) = unequal([entry("old", 1.0, 2.0), entry("new", 1.0, 2.0, 3.0)])
+    assert "other episodes" in reason
+
+
+def test_runs_of_one_arm_alone_are_no_comparison(entry: MakeEntry) -> None:
+    with pytest.raises(ConfigError, match="at least two arms"):
+        compare_entries([entry("old", 1.0, seed=1), entry("old", 2.0, seed=2)])
+
+
+def test_a_comparison_is_drawn_and_has_a_page(entry: MakeEntry) -> None:
+    hostile = "<script>alert(1)</script>"
+    found = compare_entries([entry("old", 1.0, 2.0), entry("new", 2.0, 3.0)])
+    charts = comparison_charts(found)
+    assert [chart.name for chart in charts] == [
+        "compare-rollout-ep_rew_mean",
+        "compare-eval-mean_reward",
+        "compare-scores",
+    ]
+    page = make_comparison(found, {"new": {hostile: hostile}}, [draw(charts[-1])])
+    assert "<script" not in page
+    assert "1.5 [1, 2]" in page
+    assert json.dumps(found.as_values(), allow_nan=False)
