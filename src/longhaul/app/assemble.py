@@ -14,10 +14,11 @@ import torch
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import differences, from_values, to_values
 from longhaul.app.faults import FaultLog
+from longhaul.app.patience import telling_if_slow
 from longhaul.app.plan import replay_plan
 from longhaul.app.registry import Reference, find_kind
 from longhaul.core.config import convert
-from longhaul.core.env import VectorEnv
+from longhaul.core.env import BatchedEnvs, VectorEnv
 from longhaul.core.errors import ConfigError
 from longhaul.core.parts import Collector, Evaluator, Learner, MetricSink
 from longhaul.core.policy import Policy
@@ -60,6 +61,9 @@ NOT_DETERMINISTIC = (
     "env.order = 'first-come': this run is not deterministic; which environments act together "
     "depends on timing, so that a resumed run is statistically the same but not bit for bit"
 )
+
+COMPILING = "compiling the environment, once on this machine; it takes half a minute at most"
+SETTING_UP = "trying the environment, which takes its time"
 
 LEARNERS: dict[str, Callable[[Policy, LearnConfig, np.random.Generator, Replay], Learner]] = {
     "ppo": PPOLearner,
@@ -219,7 +223,8 @@ def check_task(config: RunConfig, task: Task, tell: Callable[[str], None]) -> Ta
     """Return the task with the tier its environment really keeps; a liar is told of."""
     if not config.env.check_seeds:
         return task
-    check = check_seeds(task.envs)
+    with telling_if_slow(tell, COMPILING if isinstance(task.envs, BatchedEnvs) else SETTING_UP):
+        check = check_seeds(task.envs)
     if not check.honest:
         tell(check.report())
     return replace(task, envs=check.source)

@@ -69,15 +69,11 @@ def measure_suites(
         suite = find(name)
         # The references of one suite say enough; those of the others cost as much again.
         wanted = request.references and number == 0
-        references = suite.references() if wanted or request.against else {}
-        results.append(
-            _result(
-                suite,
-                entrant.play(suite),
-                references if wanted else {},
-                _against(run, entrant, suite, references, request.against),
-            )
-        )
+        references = suite.references() if wanted else {}
+        opponent = None
+        if request.against:
+            opponent = _opponent(run, entrant, suite, references, request.against)
+        results.append(_result(suite, entrant.play(suite), references, opponent))
     return SuiteReport(
         task=task.name,
         checkpoint=loaded.path.name,
@@ -119,18 +115,14 @@ def _result(
     )
 
 
-def _against(
+def _opponent(
     run: RunDirectory,
     entrant: Entrant,
     suite: Suite,
     references: Mapping[str, tuple[Episode, ...]],
     against: str,
-) -> _Opponent | None:
+) -> _Opponent:
     """Return the other side of a comparison, whoever the user meant."""
-    if not against:
-        return None
-    if against in references:
-        return _Opponent(against, references[against])
     if RunDirectory(Path(against)).config.is_file():
         other = _entrant(RunDirectory(Path(against)))
         if other.task.name != entrant.task.name:
@@ -139,6 +131,9 @@ def _against(
     try:
         loaded = find_checkpoint(run, against)
     except CheckpointError as error:
+        references = references or suite.references()
+        if against in references:
+            return _Opponent(against, references[against])
         raise ConfigError(
             f"--against {against!r} is no run, no checkpoint of this one and no reference policy "
             f"({error}; reference policies: {', '.join(references) or 'none'})"
