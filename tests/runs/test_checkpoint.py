@@ -108,7 +108,7 @@ def test_more_than_twelve_digits_of_steps_are_newer_still(make_store: MakeStore)
 
 def test_a_score_that_is_not_finite_is_refused(make_store: MakeStore) -> None:
     with pytest.raises(NumericalError, match="eval/mean_reward = nan"):
-        make_store().save(make_snapshot(1, score=float("nan")))
+        make_store(best_metric="eval/mean_reward").save(make_snapshot(1, score=float("nan")))
 
 
 def test_a_folder_that_cannot_be_written_is_a_resource_error(tmp_path: Path) -> None:
