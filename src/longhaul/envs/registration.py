@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import gymnasium as gym
 
 NAMESPACE = "longhaul"
 _ENTRY_POINTS = {"FreePixels-v0": "longhaul.envs.probes.free_pixels:FreePixels"}
+_MARIO = "longhaul.tasks.mario.gymnasium_env"
 
 
 def register() -> None:
@@ -17,6 +20,15 @@ def register() -> None:
     for name, entry_point in _ENTRY_POINTS.items():
         if f"{NAMESPACE}/{name}" not in gym.registry:
             gym.register(f"{NAMESPACE}/{name}", entry_point=entry_point)
+    for world, number in itertools.product(range(1, 9), range(1, 5)):
+        name = f"{NAMESPACE}/Mario-{world}-{number}-v0"
+        if name not in gym.registry:
+            gym.register(
+                name,
+                entry_point=f"{_MARIO}:MarioEnv",
+                vector_entry_point=f"{_MARIO}:MarioVectorEnv",
+                kwargs={"stage": f"{world}-{number}"},
+            )
 
 
 register()

@@ -1,0 +1,1 @@
+"""The game as many environments: its memory, its stages, what agents see and how episodes end."""

@@ -1,0 +1,324 @@
+"""Many games of Super Mario Bros. as one batch of simulators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Slots, Start
+from longhaul.core.errors import CheckpointError
+from longhaul.core.settings import Settings
+from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
+from longhaul.core.state import State
+from longhaul.envs.nes.cartridge import Cartridge
+from longhaul.envs.nes.consoles import Consoles
+from longhaul.tasks.mario.game import figures as at
+from longhaul.tasks.mario.game.course import Rows, Rules, World, choose, judge, settle
+from longhaul.tasks.mario.game.draws import begin_stream, draw_once
+from longhaul.tasks.mario.game.memory import (
+    BLACK_SCREEN_TIMER,
+    CHANGE_TIMER,
+    Bytes,
+    Facts,
+    Memory,
+    facts,
+)
+from longhaul.tasks.mario.game.options import SCRIPT_SHARE, GameOptions
+from longhaul.tasks.mario.game.reward import PlainReward, RewardSource
+from longhaul.tasks.mario.game.scripts import script_bytes
+from longhaul.tasks.mario.game.stages import STAGES, Stage, lottery_of
+from longhaul.tasks.mario.game.starts import read_start, stage_start
+from longhaul.tasks.mario.game.tiles import SHAPE, STATE_SIZE, show
+from longhaul.tasks.mario.game.trail import Trail
+
+PIXELS, TILES, NUMBERS = "pixels", "tiles", "numbers"
+"""The parts of an observation."""
+MOST_SCENE_FRAMES = 3000
+"""The longest scene without control, the end of a world, takes about 900."""
+STEP_FIGURES = (
+    at.GAINED,
+    at.SCORE_GAINED,
+    at.COINS_GAINED,
+    at.CLOCK_LOST,
+    at.POWER_CHANGE,
+    at.LOOPED,
+)
+STAGE_FACT = "stage"
+"""The fact of an episode that names the stage it began in."""
+
+
+@dataclass(frozen=True, slots=True)
+class GameFactory:
+    """Makes batches of games; picklable."""
+
+    options: GameOptions
+    cartridge: Cartridge
+    reward: RewardSource = field(default_factory=PlainReward)
+    follows_settings: bool = True
+    """Whether settings change the stages; a fixed suite of episodes must stay as it is."""
+
+    def __call__(self, count: int) -> Games:
+        """Return `count` games."""
+        return Games(self, count)
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The shapes and promises of one game."""
+        options = self.options
+        parts: dict[str, Part] = {}
+        if options.sees_pixels:
+            parts[PIXELS] = Part(options.picture.shape, "uint8")
+        if options.sees_tiles:
+            parts[TILES] = Part(SHAPE, "uint8")
+            parts[NUMBERS] = Part((STATE_SIZE,))
+        chosen = options.action_set()
+        return EnvSpec(
+            id="mario",
+            observation=parts,
+            action=Discrete(len(chosen), chosen.names),
+            tier=Tier.SNAPSHOT,
+            terms=self.reward.terms,
+            row_name="Mario",
+        )
+
+
+def mario_envs(
+    options: GameOptions,
+    cartridge: Cartridge,
+    reward: RewardSource | None = None,
+    *,
+    follows_settings: bool = True,
+) -> BatchedEnvs:
+    """Return the source of games these options describe."""
+    factory = GameFactory(options, cartridge, reward or PlainReward(), follows_settings)
+    return BatchedEnvs(factory.spec, factory)
+
+
+class Games:
+    """A batch of games behind the `BatchedEnv` protocol."""
+
+    def __init__(self, factory: GameFactory, count: int) -> None:
+        options = factory.options
+        self.options = options
+        self.actions = options.action_set()
+        self.consoles = Consoles(factory.cartridge, count, options.picture)
+        self.figures: NDArray[np.int32] = np.zeros((count, at.FIGURES), np.int32)
+        self.memory = Memory(self.consoles.ram)
+        self._spec = factory.spec
+        self._count = count
+        self._follows_settings = factory.follows_settings
+        self._lottery = options.lottery()
+        self._script_share = SCRIPT_SHARE.default
+        self._generator = np.ones(count, np.uint64)
+        self._buttons = np.zeros((count, 2), np.uint8)
+        self._over = np.zeros(count, np.bool_)
+        self._trail = Trail(count, options.trail, options.trail_every)
+        self._reward = factory.reward(count)
+        self._world = World(self.consoles.states, self.figures, self._generator, self._buttons)
+        self._rules = Rules(
+            choices=np.array(self.actions.bytes, np.uint8),
+            script=script_bytes(options.script),
+            sticky=float(options.sticky),
+            frame_skip=options.frame_skip,
+            time_limit=options.time_limit,
+            stagnation_limit=options.stagnation_limit,
+            ends_at_death=options.ends_at_death,
+            ends_at_clear=options.ends_at_clear,
+        )
+        self._slots: Slots
+        self._rows: Rows
+        self.bind(Slots.allocate(self._spec, count))
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The shapes and promises of one game."""
+        return self._spec
+
+    @property
+    def count(self) -> int:
+        """How many games there are."""
+        return self._count
+
+    @property
+    def over(self) -> Bools:
+        """[count], True for games whose episode ended in the last step."""
+        return self._over
+
+    @property
+    def executed(self) -> NDArray[np.int32]:
+        """[count], the actions really taken in the last step; -1 for buttons outside the set."""
+        return self.figures[:, at.EXECUTED]
+
+    @property
+    def trail(self) -> Trail:
+        """Snapshots of the last part of each episode."""
+        return self._trail
+
+    def facts(self, env: int) -> Facts:
+        """Return what is to tell of one game, in Python's own numbers."""
+        return facts(self.consoles.ram[env])
+
+    def bind(self, slots: Slots) -> None:
+        """Write into these arrays, one row per game."""
+        self._slots = slots
+        self._rows = Rows(slots.terminated, slots.truncated, slots.forced, self._over)
+        if PIXELS in slots.obs:
+            # The consoles draw straight into the observation.
+            slots.obs[PIXELS][...] = self.consoles.pictures
+            self.consoles.pictures = slots.obs[PIXELS]
+        self._reward.bind(self.figures, slots)
+
+    def configure(self, settings: Settings) -> None:
+        """Take settings into account from each game's next reset on."""
+        if not self._follows_settings:
+            return
+        if STAGES.name in settings:
+            chosen = settings[STAGES]
+            self._lottery = lottery_of(chosen) if chosen else self.options.lottery()
+        if SCRIPT_SHARE.name in settings:
+            self._script_share = settings[SCRIPT_SHARE]
+        self._reward.configure(settings)
+
+    def reset(
+        self, envs: NDArray[np.int64], seeds: NDArray[np.int64], starts: list[Start | None]
+    ) -> None:
+        """Begin an episode in each of `envs`."""
+        for env, seed, start in zip(envs.tolist(), seeds.tolist(), starts, strict=True):
+            self._begin(env, seed, start)
+            self._show(env, env + 1)
+        self._reward.begin(envs)
+
+    def step(self, begin: int, end: int, actions: Array) -> None:
+        """Step games `begin` to `end`; safe to call at once for disjoint ranges."""
+        rows, rules = self._rows, self._rules
+        choose(self._world, rows, rules, actions, begin, end)
+        self.consoles.step(
+            self._buttons,
+            frames=rules.frame_skip,
+            begin=begin,
+            end=end,
+            draw=self.options.sees_pixels,
+        )
+        if judge(self._world, rows, rules, begin, end):
+            for env in range(begin, end):
+                if self.figures[env, at.BUSY]:
+                    self._skip_scene(env)
+        if self.options.trail:
+            self._trail.keep(self.consoles.states, self.figures[:, at.ELAPSED], begin, end)
+        self._show(begin, end)
+        self._reward.pay(begin, end)
+
+    def ending(self, env: int) -> Ending:
+        """Tell how the episode of `env`, which is over, ended."""
+        own = self.figures[env].tolist()
+        reason = at.REASONS[own[at.REASON]]
+        metrics = {
+            "progress": float(own[at.PROGRESS]),
+            "x": float(own[at.X]),
+            "score": float(own[at.SCORE]),
+            "coins": float(own[at.COIN_COUNT]),
+            "clock": float(own[at.CLOCK]),
+            "cleared": float(own[at.CLEARED]),
+            "deaths": float(own[at.DEATHS]),
+            "loops": float(own[at.LOOPS]),
+            "frames": float(own[at.FRAMES]),
+        }
+        stage = Stage(own[at.FIRST_WORLD], own[at.FIRST_STAGE])
+        told: dict[str, Any] = {STAGE_FACT: str(stage), "x": own[at.X], "y": own[at.Y]}
+        return Ending(reason, metrics, told)
+
+    def frame(self, env: int) -> Bytes | None:
+        """Return the present picture of one game, 240 x 256 in colour."""
+        return self.consoles.screen(env)
+
+    def snapshot(self) -> State:
+        """Return the state of all games."""
+        state: State = {
+            "consoles": self.consoles.states.copy(),
+            "figures": self.figures.copy(),
+            "generator": self._generator.copy(),
+            "trail": self._trail.snapshot(),
+            "reward": self._reward.snapshot(),
+        }
+        if self.options.sees_pixels:
+            state["pictures"] = self.consoles.pictures.copy()
+        return state
+
+    def restore(self, state: State) -> None:
+        """Continue from a snapshot and write the slots."""
+        if state["consoles"].shape != self.consoles.states.shape:
+            raise CheckpointError(
+                f"the saved consoles are {state['consoles'].shape}, not "
+                f"{self.consoles.states.shape}: they were saved by another version of longhaul"
+            )
+        self.consoles.states[...] = state["consoles"]
+        self.figures[...] = state["figures"]
+        self._generator[...] = state["generator"]
+        self._over[...] = False
+        self._trail.restore(state["trail"])
+        self._reward.restore(state["reward"])
+        if self.options.sees_pixels:
+            self.consoles.pictures[...] = state["pictures"]
+        self._show(0, self._count)
+
+    def close(self) -> None:
+        """Free what the games hold: nothing."""
+
+    def _show(self, begin: int, end: int) -> None:
+        """Write the observations that are not pixels."""
+        if self.options.sees_tiles:
+            obs = self._slots.obs
+            show(self.consoles.states, obs[TILES], obs[NUMBERS], begin, end)
+
+    def _begin(self, env: int, seed: int, start: Start | None) -> None:
+        begin_stream(self._generator, env, seed)
+        drawn = self._lottery.draw(draw_once(self._generator, env))
+        scripted = draw_once(self._generator, env) < self._script_share
+        waits = int(draw_once(self._generator, env) * (self.options.noop_frames + 1))
+        given = None if start is None else read_start(start)
+        own = self.figures[env]
+        own[:] = 0
+        own[at.STARTED_HARD] = start is not None
+        own[at.SCRIPTED] = scripted and len(self._rules.script) > 0
+        if given is not None and given.row is not None:
+            self.consoles.states[env] = given.row
+            waits = 0
+        else:
+            stage = drawn if given is None or given.stage is None else given.stage
+            self.consoles.states[env] = stage_start(self.consoles.cartridge, stage)
+        self.consoles.pictures[env] = 0
+        self._buttons[env] = 0
+        # One frame at least, so that there is something to see.
+        self._run(env, waits + 1, draw=self.options.sees_pixels)
+        settle(self._world, env)
+        own[at.FIRST_WORLD], own[at.FIRST_STAGE] = own[at.WORLD], own[at.STAGE]
+        self._over[env] = False
+        self._trail.clear(env)
+
+    def _skip_scene(self, env: int) -> None:
+        """Let a scene pass in which buttons do nothing: pipes, deaths, the way to a next stage."""
+        ram, own = self.consoles.ram[env], self.figures[env]
+        memory = Memory(ram)
+        self._buttons[env] = 0
+        frames = 0
+        while frames < MOST_SCENE_FRAMES and (not memory.playing or memory.dying):
+            ram[BLACK_SCREEN_TIMER] = 0
+            if 1 < ram[CHANGE_TIMER] < 255:
+                ram[CHANGE_TIMER] = 1
+            self._run(env, 1, draw=False)
+            frames += 1
+        if frames == MOST_SCENE_FRAMES:
+            own[at.REASON] = at.SCENE
+            self._slots.truncated[env] = self._over[env] = True
+        self._run(env, 1, draw=self.options.sees_pixels)
+        own[at.FRAMES] += frames + 1
+        # What the step itself brought stays; what the scene changed is nobody's doing.
+        kept = own[list(STEP_FIGURES)].copy()
+        settle(self._world, env)
+        own[list(STEP_FIGURES)] = kept
+
+    def _run(self, env: int, frames: int, *, draw: bool) -> None:
+        self.consoles.step(self._buttons, frames=frames, begin=env, end=env + 1, draw=draw)

@@ -1,0 +1,155 @@
+"""What a step pays, read from the figures it left behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longhaul.core.env import Array, Slots
+from longhaul.core.settings import Settings
+from longhaul.core.state import State
+from longhaul.envs.nes.native import entry
+from longhaul.tasks.mario.game.figures import (
+    CLEARED_NOW,
+    CLOCK_LOST,
+    DIED_NOW,
+    GAINED,
+    OVER,
+    REASON,
+)
+from longhaul.tasks.mario.game.native import kernel_stamp
+
+
+class Reward(Protocol):
+    """Pays for the steps of a batch of games."""
+
+    def bind(self, figures: Array, slots: Slots) -> None:
+        """Read these figures, [N, FIGURES], and write into these slots' reward and terms."""
+
+    def configure(self, settings: Settings) -> None:
+        """Take settings into account from each game's next `begin` on."""
+
+    def begin(self, envs: NDArray[np.int64]) -> None:
+        """Episodes begin in these games; their figures are those of the start."""
+
+    def pay(self, begin: int, end: int) -> None:
+        """Write what the last step of the games from `begin` to `end` pays; terms add up to it.
+
+        Called at once for disjoint ranges by several threads.
+        """
+
+    def snapshot(self) -> State:
+        """Return what is kept between steps."""
+
+    def restore(self, state: State) -> None:
+        """Go on from a snapshot."""
+
+
+class RewardSource(Protocol):
+    """Makes the reward of a batch; picklable."""
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Names of the terms, which add up to the reward."""
+
+    def __call__(self, count: int) -> Reward:
+        """Return the reward of `count` games."""
+
+
+class Weights(NamedTuple):
+    """What the plain reward pays for."""
+
+    progress: float  # per pixel of new ground
+    clear: float
+    death: float
+    clock: float  # per tick of the clock
+
+
+class Terms(NamedTuple):
+    """Where it writes, one row per game."""
+
+    reward: Array
+    progress: Array
+    clear: Array
+    death: Array
+    clock: Array
+
+
+@dataclass(frozen=True, slots=True)
+class PlainReward:
+    """New ground, clearing the stage, dying, and time passing; the same for every stage."""
+
+    progress: float = 0.01
+    clear: float = 5.0
+    death: float = -1.0
+    clock: float = -0.01
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Names of the terms."""
+        return ("progress", "clear", "death", "clock")
+
+    def __call__(self, count: int) -> PlainPay:
+        """Return the reward of `count` games."""
+        return PlainPay(self)
+
+
+def _build(stamp: int) -> Any:
+    @entry
+    def pay_plainly(figures: Array, terms: Terms, weights: Weights, begin: int, end: int) -> None:
+        """Write the plain reward of the games from `begin` to `end`."""
+        _ = stamp
+        for env in range(begin, end):
+            own = figures[env]
+            terms.progress[env] = weights.progress * own[GAINED]
+            terms.clear[env] = weights.clear * own[CLEARED_NOW]
+            died = own[DIED_NOW] != 0 or own[REASON] == OVER
+            terms.death[env] = weights.death if died else 0.0
+            terms.clock[env] = weights.clock * own[CLOCK_LOST]
+            terms.reward[env] = (
+                terms.progress[env] + terms.clear[env] + terms.death[env] + terms.clock[env]
+            )
+
+    return pay_plainly
+
+
+pay_plainly = _build(kernel_stamp())
+
+
+class PlainPay:
+    """Pays the plain reward; nothing is kept between steps."""
+
+    def __init__(self, source: PlainReward) -> None:
+        self._weights = Weights(
+            float(source.progress), float(source.clear), float(source.death), float(source.clock)
+        )
+        self._figures: Array
+        self._terms: Terms
+
+    def bind(self, figures: Array, slots: Slots) -> None:
+        """Read these figures and write into these slots."""
+        self._figures = figures
+        terms = slots.terms
+        self._terms = Terms(
+            slots.reward, terms["progress"], terms["clear"], terms["death"], terms["clock"]
+        )
+
+    def configure(self, settings: Settings) -> None:
+        """Nothing here can be set."""
+
+    def begin(self, envs: NDArray[np.int64]) -> None:
+        """Nothing is kept of an episode."""
+
+    def pay(self, begin: int, end: int) -> None:
+        """Write what the last step pays."""
+        pay_plainly(self._figures, self._terms, self._weights, begin, end)
+
+    def snapshot(self) -> State:
+        """Return nothing."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Nothing is kept."""

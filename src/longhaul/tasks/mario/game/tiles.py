@@ -1,0 +1,305 @@
+"""What Mario has around him as planes of tiles, and what he does himself as a few numbers.
+
+The planes are bytes, 0 or 255, of 13 rows and 16 columns. All rows of the screen are there; the
+columns move with Mario, who always is in the fifth. Tiles come from the game's own map of what can
+be touched; columns it has not yet written are empty. Beside it, a vector holds what tiles cannot:
+speeds, places between tiles, and every enemy's own line.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from longhaul.core.env import Array
+from longhaul.envs.nes.native import entry, integer, kernel
+from longhaul.tasks.mario.game.memory import (
+    AREA_TYPE,
+    CLOCK_DIGITS,
+    CROUCHING,
+    DECODED_COLUMN,
+    DECODED_PAGE,
+    EDGE_LOW_X,
+    EDGE_PAGE,
+    ENEMY_ACTIVE,
+    ENEMY_LOW_X,
+    ENEMY_PAGE,
+    ENEMY_SCREENS_DOWN,
+    ENEMY_SLOTS,
+    ENEMY_SPEED_X,
+    ENEMY_SPEED_Y,
+    ENEMY_STATE,
+    ENEMY_TYPE,
+    ENEMY_Y,
+    FACING,
+    FIREBALL_LOW_X,
+    FIREBALL_STATE,
+    FIREBALL_Y,
+    FIRST_TILE_LINE,
+    FLOAT_STATE,
+    HELD_BUTTONS,
+    INVULNERABLE,
+    LOW_X,
+    MISC_LOW_X,
+    MISC_PAGE,
+    MISC_SLOTS,
+    MISC_STATE,
+    MISC_Y,
+    MOVING,
+    PAGE,
+    PLAYER_Y,
+    POWER,
+    POWER_UP_KIND,
+    POWER_UP_SLOT,
+    SCREENS_DOWN,
+    SCROLL_LOCK,
+    SIZE_FLAG,
+    SPEED_X,
+    SPEED_Y,
+    SPRITES,
+    STAR,
+    SWIMMING,
+    TILE_COLUMNS,
+    TILE_PAGE,
+    TILE_ROWS,
+    TILES,
+    WATER,
+)
+from longhaul.tasks.mario.game.native import kernel_stamp
+
+PLANES = ("solid", "bump", "coin", "pipe", "goal", "foe", "hazard", "lift", "boon", "mario")
+SOLID, BUMP, COIN, PIPE, GOAL, FOE, HAZARD, LIFT, BOON, MARIO = range(10)
+BEHIND = 4
+"""Columns shown behind Mario: what is ahead matters more."""
+SHAPE = (len(PLANES), TILE_ROWS, TILE_COLUMNS)
+
+OWN_NUMBERS = 26
+ENEMY_NUMBERS = 8
+POWER_UP_NUMBERS = 4
+STATE_SIZE = OWN_NUMBERS + ENEMY_NUMBERS * ENEMY_SLOTS + POWER_UP_NUMBERS
+
+TILE_KIND = np.zeros((256, 5), np.uint8)
+"""Which of the first five planes a tile is in."""
+FOE_KIND = np.zeros(256, np.uint8)
+"""The plane an enemy of a type is in, 0 for things that neither hurt nor help."""
+FIRE_TILES = (0x64, 0x65)
+"""Patterns of the flames of fire bars, and of Mario's own fireballs."""
+
+
+def _fill_kinds() -> None:
+    """Write the two tables; numbers are the game's own."""
+    vine, pole, axe, coins, hidden = (0x26,), (0x24, 0x25), (0xC5,), (0xC2, 0xC3), (0x5F, 0x60)
+    through = {0, *vine, *pole, *axe, *coins, *hidden}
+    TILE_KIND[[tile for tile in range(256) if tile not in through], SOLID] = 255
+    TILE_KIND[[0x51, 0x52, *range(0x55, 0x5F), 0xC0, 0xC1], BUMP] = 255
+    TILE_KIND[list(coins), COIN] = 255
+    TILE_KIND[[0x10, 0x11, 0x1C, 0x1F, 0x6B, 0x6C], PIPE] = 255
+    TILE_KIND[[*pole, *axe], GOAL] = 255
+    TILE_KIND[list(vine), GOAL] = 128
+    FOE_KIND[[*range(0x07), 0x08, *range(0x0E, 0x12), 0x14, 0x33]] = FOE
+    FOE_KIND[[0x07, 0x0A, 0x0B, 0x0C, 0x0D, 0x12, 0x15, 0x2D, *range(0x1B, 0x23)]] = HAZARD
+    FOE_KIND[[*range(0x24, 0x2D), 0x32]] = LIFT
+    FOE_KIND[0x2E] = BOON
+
+
+_fill_kinds()
+WIDE_LIFTS = (0x24, 0x2A)
+"""First and last type of lifts of three tiles; the others are half as wide."""
+BOWSER_TYPE = 0x2D
+SHELL_STATES = 0x04
+"""An enemy in such a state lies in its shell or is stunned."""
+
+
+@kernel
+def _byte_to_signed(value: int) -> int:
+    number = integer(value)
+    return number - 256 if number > 127 else number
+
+
+@kernel
+def _mark(planes: Array, plane: int, across: int, line: int) -> None:
+    """Set the cell at pixels from the left of the window and lines of the screen."""
+    if across < 0 or line < FIRST_TILE_LINE:
+        return
+    column, row = across // 16, (line - FIRST_TILE_LINE) // 16
+    if column < TILE_COLUMNS and row < TILE_ROWS:
+        planes[plane, row, column] = 255
+
+
+@kernel
+def _show_ground(ram: Array, planes: Array, first_column: int) -> None:
+    """Write the planes of tiles."""
+    decoded = integer(ram[DECODED_PAGE]) * 16 + integer(ram[DECODED_COLUMN])
+    for column in range(TILE_COLUMNS):
+        place = first_column + column
+        # The map holds two pages; before and after them it shows other parts of the area.
+        if place < 0 or place >= decoded or place < decoded - 32:
+            continue
+        base = TILES + (place >> 4 & 1) * TILE_PAGE + (place & 15)
+        for row in range(TILE_ROWS):
+            tile = ram[base + row * TILE_COLUMNS]
+            if tile == 0:
+                continue
+            for plane in range(5):
+                planes[plane, row, column] = TILE_KIND[tile, plane]
+
+
+@kernel
+def _show_things(ram: Array, planes: Array, left: int) -> None:
+    """Write the planes of what moves: enemies, lifts, power-ups, flames and hammers."""
+    for slot in range(ENEMY_SLOTS + 1):
+        if ram[ENEMY_ACTIVE + slot] == 0 or ram[ENEMY_SCREENS_DOWN + slot] != 1:
+            continue
+        kind = ram[ENEMY_TYPE + slot]
+        plane = integer(FOE_KIND[kind])
+        if plane == 0:
+            continue
+        x = integer(ram[ENEMY_PAGE + slot]) * 256 + integer(ram[ENEMY_LOW_X + slot]) - left
+        y = integer(ram[ENEMY_Y + slot])
+        if plane == LIFT:
+            width = 48 if WIDE_LIFTS[0] <= kind <= WIDE_LIFTS[1] else 24
+            for part in range(0, width, 8):
+                _mark(planes, LIFT, x + part + 4, y + 4)
+            continue
+        if ram[AREA_TYPE] == WATER and plane == FOE:
+            plane = HAZARD  # nothing can be stomped on while swimming
+        _mark(planes, plane, x + 8, y + 16)
+        if kind == BOWSER_TYPE:
+            _mark(planes, plane, x + 24, y + 16)
+            _mark(planes, plane, x + 8, y + 32)
+            _mark(planes, plane, x + 24, y + 32)
+    for slot in range(MISC_SLOTS):
+        if ram[MISC_STATE + slot] & 0x80:
+            x = integer(ram[MISC_PAGE + slot]) * 256 + integer(ram[MISC_LOW_X + slot]) - left
+            _mark(planes, HAZARD, x + 4, integer(ram[MISC_Y + slot]) + 4)
+
+
+@kernel
+def _is_own_fire(ram: Array, x: int, y: int) -> bool:
+    """Whether Mario threw the flame that is at this place of the screen."""
+    edge = integer(ram[EDGE_LOW_X])
+    for slot in range(2):
+        if ram[FIREBALL_STATE + slot] != 0:
+            across = (integer(ram[FIREBALL_LOW_X + slot]) - edge) & 0xFF
+            if abs(across - x) <= 8 and abs(integer(ram[FIREBALL_Y + slot]) - y) <= 8:
+                return True
+    return False
+
+
+@kernel
+def _show_flames(ram: Array, planes: Array, left: int) -> None:
+    """Write the flames of fire bars: they are in no slot, only among the sprites."""
+    edge = integer(ram[EDGE_PAGE]) * 256 + integer(ram[EDGE_LOW_X])
+    for sprite in range(64):
+        address = SPRITES + 4 * sprite
+        tile = ram[address + 1]
+        if FIRE_TILES[0] <= tile <= FIRE_TILES[1] and ram[address] < 0xEF:
+            x, y = integer(ram[address + 3]), integer(ram[address])
+            if not _is_own_fire(ram, x, y):
+                _mark(planes, HAZARD, edge + x + 4 - left, y + 4)
+
+
+@kernel
+def _own_numbers(ram: Array, out: Array, x: int, y: int) -> None:
+    """Write what Mario himself does, each number between about -1 and 1."""
+    state = integer(ram[FLOAT_STATE])
+    held = integer(ram[HELD_BUTTONS])
+    edge = integer(ram[EDGE_PAGE]) * 256 + integer(ram[EDGE_LOW_X])
+    clock = integer(ram[CLOCK_DIGITS]) * 100 + integer(ram[CLOCK_DIGITS + 1]) * 10
+    out[0] = _byte_to_signed(ram[SPEED_X]) / 40.0
+    out[1] = _byte_to_signed(ram[SPEED_Y]) / 5.0
+    out[2] = 1.0 if state == 0 else 0.0
+    out[3] = 1.0 if state == 1 else 0.0
+    out[4] = 1.0 if state == 2 else 0.0
+    out[5] = 1.0 if state == 3 else 0.0
+    out[6] = 1.0 if ram[SWIMMING] else 0.0
+    out[7] = 1.0 if ram[FACING] == 1 else -1.0
+    out[8] = 1.0 if ram[MOVING] == 1 else -1.0
+    out[9] = 1.0 if ram[SIZE_FLAG] == 0 else 0.0
+    out[10] = 1.0 if ram[POWER] >= 2 else 0.0
+    out[11] = 1.0 if ram[CROUCHING] else 0.0
+    out[12] = min(integer(ram[INVULNERABLE]), 16) / 16.0
+    out[13] = min(integer(ram[STAR]), 32) / 32.0
+    out[14] = (x & 15) / 16.0
+    out[15] = (y & 15) / 16.0
+    out[16] = min(max(y, -32), 272) / 240.0
+    out[17] = (x - edge) / 256.0
+    out[18] = (clock + integer(ram[CLOCK_DIGITS + 2])) / 400.0
+    out[19] = 1.0 if held & 0x80 else 0.0
+    out[20] = 1.0 if held & 0x40 else 0.0
+    out[21] = 1.0 if ram[SCROLL_LOCK] else 0.0
+    for kind in range(4):
+        out[22 + kind] = 1.0 if ram[AREA_TYPE] == kind else 0.0
+
+
+@kernel
+def _enemy_numbers(ram: Array, out: Array, slot: int, x: int, y: int) -> None:
+    """Write one enemy's place and speed as seen from Mario; all 0 if there is none."""
+    base = OWN_NUMBERS + slot * ENEMY_NUMBERS
+    for index in range(ENEMY_NUMBERS):
+        out[base + index] = 0.0
+    kind = integer(FOE_KIND[ram[ENEMY_TYPE + slot]])
+    if ram[ENEMY_ACTIVE + slot] == 0 or kind == 0:
+        return
+    there = integer(ram[ENEMY_PAGE + slot]) * 256 + integer(ram[ENEMY_LOW_X + slot])
+    down = (integer(ram[ENEMY_SCREENS_DOWN + slot]) - 1) * 256 + integer(ram[ENEMY_Y + slot])
+    out[base] = 1.0
+    out[base + 1] = min(max((there - x) / 128.0, -2.0), 2.0)
+    out[base + 2] = min(max((down - y) / 128.0, -2.0), 2.0)
+    if kind in (FOE, HAZARD):
+        # Lifts and fire bars keep other things where the speeds are.
+        out[base + 3] = _byte_to_signed(ram[ENEMY_SPEED_X + slot]) / 40.0
+        out[base + 4] = _byte_to_signed(ram[ENEMY_SPEED_Y + slot]) / 5.0
+    out[base + 5] = 1.0 if kind == FOE else 0.0
+    out[base + 6] = 1.0 if kind == HAZARD else 0.0
+    out[base + 7] = 1.0 if ram[ENEMY_STATE + slot] & SHELL_STATES else 0.0
+
+
+@kernel
+def _power_up_numbers(ram: Array, out: Array, x: int, y: int) -> None:
+    base = OWN_NUMBERS + ENEMY_SLOTS * ENEMY_NUMBERS
+    for index in range(POWER_UP_NUMBERS):
+        out[base + index] = 0.0
+    slot = POWER_UP_SLOT
+    if ram[ENEMY_ACTIVE + slot] == 0:
+        return
+    there = integer(ram[ENEMY_PAGE + slot]) * 256 + integer(ram[ENEMY_LOW_X + slot])
+    out[base] = 1.0
+    out[base + 1] = min(max((there - x) / 128.0, -2.0), 2.0)
+    out[base + 2] = min(max((integer(ram[ENEMY_Y + slot]) - y) / 128.0, -2.0), 2.0)
+    out[base + 3] = integer(ram[POWER_UP_KIND]) / 3.0
+
+
+@kernel
+def show_one(ram: Array, planes: Array, numbers: Array) -> None:
+    """Write what one Mario has around him."""
+    x = integer(ram[PAGE]) * 256 + integer(ram[LOW_X])
+    y = (integer(ram[SCREENS_DOWN]) - 1) * 256 + integer(ram[PLAYER_Y])
+    first_column = (x + 8) // 16 - BEHIND
+    left = first_column * 16
+    planes[:] = 0
+    _show_ground(ram, planes, first_column)
+    _show_things(ram, planes, left)
+    _show_flames(ram, planes, left)
+    _mark(planes, MARIO, BEHIND * 16, y + 24)
+    if ram[SIZE_FLAG] == 0 and ram[CROUCHING] == 0:
+        _mark(planes, MARIO, BEHIND * 16, y + 8)
+    _own_numbers(ram, numbers, x, y)
+    for slot in range(ENEMY_SLOTS):
+        _enemy_numbers(ram, numbers, slot, x, y)
+    _power_up_numbers(ram, numbers, x, y)
+
+
+def _build(stamp: int) -> Any:
+    @entry
+    def show(consoles: Array, planes: Array, numbers: Array, begin: int, end: int) -> None:
+        """Write the observations of the games from `begin` to `end`."""
+        _ = stamp
+        for env in range(begin, end):
+            show_one(consoles[env], planes[env], numbers[env])
+
+    return show
+
+
+show = _build(kernel_stamp())
