@@ -23,6 +23,11 @@ COMMANDS = (
     "bench",
     "doctor",
     "reproduce",
+    "watch",
+    "report",
+    "compare",
+    "runs",
+    "new-experiment",
 )
 HEAVY = ("torch", "numpy", "gymnasium", "numba", "msgspec", "longhaul.app", "longhaul.runs")
 
