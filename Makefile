@@ -5,6 +5,8 @@ TASK ?= gym:CartPole-v1
 ARGS ?=
 # V=1 shows what pip does.
 V ?=
+# ROM=none leaves the package out whose directory holds Super Mario Bros., which is not free.
+ROM ?= package
 
 SHELL := /bin/sh
 BIN := .venv/bin
@@ -16,6 +18,10 @@ train_EXTRAS := box2d,plots,video
 dev_EXTRAS := box2d,dev,marl,peers,plots,video
 docs_EXTRAS := box2d,docs
 
+# Never a dependency: installed without its own ones, and its code is never imported.
+ROM_PACKAGE := gym-super-mario-bros
+GAME := $(if $(filter none,$(ROM)),,.venv/rom)
+
 # A virtual environment holds absolute paths: one that was moved is made again.
 ifneq "$(shell cat .venv/made-in 2>/dev/null)" "$(CURDIR)"
 MOVED := moved
@@ -24,12 +30,12 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: train test lint check bench docs clean help moved
+.PHONY: train test lint check bench peers-mario docs clean help moved
 
-train: .venv/ready-train ## train TASK (default gym:CartPole-v1); more options in ARGS="..."
+train: .venv/ready-train $(if $(filter mario%,$(TASK)),$(GAME)) ## train TASK (default gym:CartPole-v1); more options in ARGS="..."
 	@$(BIN)/longhaul train "$(TASK)" $(ARGS)
 
-test: .venv/ready-dev ## run the test suite; ARGS="-m slow" for the long ones
+test: .venv/ready-dev $(GAME) ## run the test suite; ARGS="-m slow" for the long ones
 	@$(BIN)/python -m pytest $(ARGS)
 
 lint: .venv/ready-dev ## format, lint, spelling, types and layers, without the tests
@@ -39,25 +45,31 @@ lint: .venv/ready-dev ## format, lint, spelling, types and layers, without the t
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-check: lint ## lint, then all tests with the coverage floor: one meaning of green
+check: lint $(GAME) ## lint, then all tests with the coverage floor: one meaning of green
 	@$(BIN)/python -m pytest -n 0 tests/test_layout.py tests/test_repository.py
 	@$(BIN)/python -m pytest --cov
 
 bench: .venv/ready-dev ## steps per second on TASK, beside Stable-Baselines3
 	@$(BIN)/longhaul bench train "$(TASK)" --peer sb3 $(ARGS)
 
+peers-mario: ## put other people's ways to run the game into .venv-peers, for bench env mario
+	@test -d .venv-peers || "$${PYTHON:-python3}" -m venv .venv-peers
+	@.venv-peers/bin/python -m pip install $(PIP_FLAGS) setuptools==65.5.1 wheel==0.45.1
+	@.venv-peers/bin/python -m pip install $(PIP_FLAGS) --no-build-isolation \
+		-r benchmarks/mario_peers.txt
+
 docs: .venv/ready-docs ## write docs/reference/, then build site/, failing on a broken link
 	@$(BIN)/python -m longhaul.cli.reference docs/reference
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## remove .venv, caches and built pages; runs/ is kept
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@rm -rf .coverage htmlcov site build dist
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## list these targets
-	@sed -n 's/^\([a-z][a-z]*\):.*## \(.*\)/\1|\2/p' Makefile \
-		| while IFS='|' read -r name what; do printf '  make %-6s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile \
+		| while IFS='|' read -r name what; do printf '  make %-11s %s\n' "$$name" "$$what"; done
 
 # hatchling first and no build isolation: the editable build then needs no network of its own.
 .venv/made-in: $(MOVED)
@@ -84,3 +96,8 @@ help: ## list these targets
 	@echo "Installing what '$*' needs (minutes the first time, nothing afterwards)"
 	@$(PIP) --no-build-isolation -e '.[$($*_EXTRAS)]'
 	@touch $@
+
+# Without the game its tests skip and say so; so does training without it.
+.venv/rom: constraints.txt .venv/made-in
+	@if $(PIP) --no-deps $(ROM_PACKAGE); then touch $@; \
+	else echo "$(ROM_PACKAGE) could not be installed: what needs the game is left out" >&2; fi

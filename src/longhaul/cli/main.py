@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from longhaul.cli import experiment, look, measure, see, tools
+from longhaul.cli import experiment, look, measure, play, see, tools
 from longhaul.core.errors import LonghaulError
 
 ABOUT = "Train agents in runs that are fast, unkillable, exactly resumable and self-explaining."
@@ -21,6 +21,7 @@ app = typer.Typer(
 experiment.register(app)
 look.register(app)
 measure.register(app)
+play.register(app)
 see.register(app)
 tools.register(app)
 

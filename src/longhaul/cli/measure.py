@@ -61,12 +61,20 @@ def bench_environment(
         typer.Option(help="Environments stepped side by side; 0: 16, or the task's own sizes."),
     ] = 0,
     peer: Annotated[
-        str, typer.Option(help="Peers to measure beside us: sb3, gymnasium, all or none.")
+        str,
+        typer.Option(
+            help="Peers to measure beside us: sb3, gymnasium, all or none; "
+            "for mario nes-py, sync, async, all or none."
+        ),
     ] = "none",
     runtime: Runtimes = "both",
     seconds: Annotated[float, typer.Option(help="Length of each measurement.")] = 2.0,
     repeats: Annotated[int, typer.Option(help="Measurements of each, taken in turn.")] = 3,
     overrides: options.Overrides = None,
+    rom: Annotated[str, typer.Option(help="mario: the .nes file, where it is not found.")] = "",
+    peer_python: Annotated[
+        Path, typer.Option(help="mario: the Python that has the peers; see make peers-mario.")
+    ] = Path(".venv-peers/bin/python"),
     as_json: options.AsJson = False,
 ) -> None:
     """Measure how fast environments are stepped, without any learning, in agent steps a second."""
@@ -79,6 +87,12 @@ def bench_environment(
         typer.echo(found.as_json() if as_json else found.as_text())
         return
     request = EnvBenchRequest(num_envs or DEFAULT_ENVS, peer, runtime, seconds, repeats)
+    if task == "mario":
+        from longhaul.app.bench_mario import bench_mario
+
+        game = bench_mario(request, rom=rom, python=peer_python)
+        typer.echo(game.as_json() if as_json else game.as_text())
+        return
     result = bench_env(resolve(ConfigSources(task=task, overrides=overrides or ())), request)
     typer.echo(result.as_json() if as_json else result.as_text())
 
