@@ -69,7 +69,7 @@ def read_preset(kind: TaskKind, task: str, preset: str) -> dict[str, Any]:
             )
         return read_toml(kind.presets / f"{preset}.toml")
     argument = Reference.parse(task).argument
-    for name in (argument, "default"):
+    for name in (argument, kind.default_preset):
         if name and name in names:
             return read_toml(kind.presets / f"{name}.toml")
     return {}

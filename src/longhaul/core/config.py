@@ -76,7 +76,16 @@ def field_types(kind: type) -> dict[str, Any]:
 
 
 def field_docs(kind: type) -> dict[str, str]:
-    """Return the docstring written under each field of a dataclass."""
+    """Return the docstring written under each field of a dataclass, inherited ones included."""
+    docs: dict[str, str] = {}
+    for part in reversed(kind.__mro__):
+        if dataclasses.is_dataclass(part):
+            docs |= _own_docs(part)
+    return docs
+
+
+def _own_docs(kind: type) -> dict[str, str]:
+    """Return the docstring under each field that a dataclass declares itself."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     body = typing.cast(ast.ClassDef, tree.body[0]).body
     docs: dict[str, str] = {}

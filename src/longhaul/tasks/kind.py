@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,31 @@ class EnvVariant:
 
 
 @dataclass(frozen=True, slots=True)
+class Course:
+    """A part of a task that can be trained by itself."""
+
+    name: str
+    overrides: tuple[str, ...]
+    """What makes a run train on it, as `--set` takes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """How a task is trained course by course, and by which metrics that is judged."""
+
+    courses: Callable[[str], tuple[Course, ...]]
+    """Return the courses a user lists; `all` means every one."""
+    rate: str
+    """The metric with the share of evaluated episodes that succeed."""
+    progress: str
+    """The metric that grows before the first success."""
+    farthest: str
+    """The metric with the best episode's progress."""
+    blocked: Callable[[Mapping[str, Any]], str]
+    """Return what stops the episodes of an evaluation, from its row in the run's events."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskKind:
     """A family of tasks under one name, `name` or `name:argument`."""
 
@@ -91,10 +116,14 @@ class TaskKind:
     build: Callable[[TaskRequest], Task]
     examples: tuple[str, ...]
     presets: Path
+    default_preset: str = "default"
+    """The preset that is taken if none is asked for."""
     predecessor: Predecessor | None = None
     variants: tuple[EnvVariant, ...] = ()
     """What `longhaul bench env` measures when nothing else is asked for."""
     tools: tuple[Tool, ...] = ()
+    campaign: Campaign | None = None
+    """How `longhaul campaign` trains it, if it has courses."""
 
     def preset_names(self) -> tuple[str, ...]:
         """Return the names of the presets beside the task."""

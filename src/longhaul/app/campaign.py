@@ -1,0 +1,313 @@
+"""Training course after course within a budget of time, each a run of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from longhaul.app.campaign_plan import CourseState, next_course
+from longhaul.app.campaign_process import Piece, carry_out
+from longhaul.app.registry import find_kind
+from longhaul.app.text import columns
+from longhaul.core.errors import ConfigError, LonghaulError
+from longhaul.engine.suite_evaluator import EVALUATED
+from longhaul.runs.directory import RunDirectory, list_run_directories, slug
+from longhaul.runs.durable import replace_file, storage_errors
+from longhaul.runs.jsonl import Row
+from longhaul.runs.reader import read_events, read_metrics
+from longhaul.runs.record import Status
+from longhaul.tasks.kind import Campaign, Course
+
+CLEAN_ENDS = (0, 130, 143)
+STATE_FILE, TABLE_FILE = "campaign.json", "campaign.md"
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of `90s`, `15m`, `2h` or `1h30m`."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text.strip():
+        raise ConfigError(f"{text!r} is no time; write 90s, 15m, 2h or 1h30m")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignRequest:
+    """What to train on, for how long, and where."""
+
+    task: str
+    courses: str = "all"
+    budget_seconds: float = 7200.0
+    slice_seconds: float = 240.0
+    target: float = 0.8
+    """The clear rate at which a course is left."""
+    name: str = "campaign"
+    preset: str = ""
+    overrides: tuple[str, ...] = ()
+    root: Path = Path("runs")
+    films: bool = True
+
+    def __post_init__(self) -> None:
+        for flag, seconds in (("--budget", self.budget_seconds), ("--slice", self.slice_seconds)):
+            if not seconds > 0:
+                raise ConfigError(f"{flag} must be more than 0 seconds, not {seconds}")
+        if not 0 < self.target <= 1:
+            raise ConfigError(f"--target must be above 0 and at most 1, not {self.target}")
+
+    @property
+    def folder(self) -> Path:
+        """Where the campaign's own files are."""
+        return self.root / slug(self.task) / f"{slug(self.name)}.campaign"
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignReport:
+    """How a campaign stands."""
+
+    task: str
+    seconds: float
+    states: tuple[CourseState, ...]
+
+    @property
+    def cleared(self) -> int:
+        """Courses that were cleared at least once in an evaluation."""
+        return sum(state.rate > 0 for state in self.states)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the table, its head first."""
+        head = (
+            "stage",
+            "cleared",
+            "clear rate",
+            "progress",
+            "best x",
+            "minutes",
+            "steps",
+            "blocks",
+        )
+        return [
+            head,
+            *(
+                (
+                    state.name,
+                    "yes" if state.rate > 0 else "no" if state.worths else "-",
+                    f"{state.rate:.2f}",
+                    f"{state.progress:.0f}",
+                    f"{state.farthest:.0f}",
+                    f"{state.seconds / 60:.1f}",
+                    f"{state.env_steps:,}",
+                    state.problem or state.blocked or "-",
+                )
+                for state in self.states
+            ),
+        ]
+
+    def as_text(self) -> str:
+        """Return the table for people."""
+        total = f"{self.cleared} of {len(self.states)} cleared in {self.seconds / 60:.0f} minutes"
+        return f"{columns(self.rows())}\n{total}"
+
+    def as_markdown(self) -> str:
+        """Return the table as a page, with links to the films."""
+        head, *rows = self.rows()
+        lines = [
+            f"# Campaign: {self.task}",
+            "",
+            f"{self.cleared} of {len(self.states)} cleared in {self.seconds / 60:.0f} minutes. "
+            "Clear rates are the best of an evaluation from the true start during training.",
+            "",
+            f"| {' | '.join(head)} | film |",
+            f"|{' --- |' * (len(head) + 1)}",
+        ]
+        for state, row in zip(self.states, rows, strict=True):
+            film = f"[film]({state.film})" if state.film else ""
+            lines.append(f"| {' | '.join(row)} | {film} |")
+        return "\n".join([*lines, ""])
+
+    def as_json(self) -> str:
+        """Return everything, for programs."""
+        return json.dumps(asdict(self))
+
+
+class CampaignRunner:
+    """Gives slices of time to courses, one process after another, and keeps what came of them."""
+
+    def __init__(
+        self,
+        request: CampaignRequest,
+        campaign: Campaign,
+        tell: Callable[[str], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        carry_out: Callable[[Piece], int] = carry_out,
+    ) -> None:
+        self._campaign = campaign
+        self._carry_out = carry_out
+        self._courses = {course.name: course for course in campaign.courses(request.courses)}
+        self._request = request
+        self._tell = tell
+        self._clock = clock
+        self._states = {name: CourseState(name) for name in self._courses}
+        self._spent = 0.0
+        self._load()
+
+    @property
+    def report(self) -> CampaignReport:
+        """How the campaign stands."""
+        states = tuple(self._states[name] for name in self._courses)
+        return CampaignReport(self._request.task, self._spent, states)
+
+    def run(self) -> CampaignReport:
+        """Train until the budget is spent or every course has reached the target."""
+        request = self._request
+        self._save()
+        while self._spent < request.budget_seconds:
+            name = next_course(self.report.states, target=request.target)
+            if name is None:
+                break
+            began = self._clock()
+            left = request.budget_seconds - self._spent
+            state = self._train(name, min(request.slice_seconds, left))
+            took = self._clock() - began
+            self._spent += took
+            state = replace(state, seconds=state.seconds + took)
+            self._states[name] = state
+            self._save()
+            self._tell(
+                f"{name}: clear rate {state.rate:.2f}, progress {state.progress:.0f}, "
+                f"{state.seconds / 60:.1f} min; {state.problem or state.blocked}"
+            )
+        return self.report
+
+    def _train(self, name: str, seconds: float) -> CourseState:
+        """Give one slice to a course and return what it has come to."""
+        state, request = self._states[name], self._request
+        command = [*_longhaul(), "train", request.task, *self._arguments(self._courses[name])]
+        log = request.folder / f"{slug(name)}.log"
+        piece = Piece(command, log, seconds, lambda: self._has_reached(name))
+        code = self._carry_out(piece)
+        error = log.read_text(errors="replace") if log.is_file() else ""
+        if code not in CLEAN_ENDS:
+            problem = error.strip().splitlines()[-1][:200] if error.strip() else f"exit code {code}"
+            return replace(state, problem=problem)
+        run = self._find(name)
+        if run is None:
+            return replace(state, problem="the run left no directory")
+        state = self._measured(replace(state, run=str(run.path)), run)
+        if request.films and state.rate > 0 and not state.film:
+            state = replace(state, film=self._film(run, name))
+        return state
+
+    def _arguments(self, course: Course) -> list[str]:
+        request = self._request
+        found = ["--name", self._run_name(course.name), "--runs-root", str(request.root)]
+        found += ["--quiet", "--no-report"]
+        found += ["--preset", request.preset] if request.preset else []
+        for override in (*course.overrides, *request.overrides):
+            found += ["--set", override]
+        return found
+
+    def _run_name(self, course: str) -> str:
+        return f"{self._request.name}-{course}"
+
+    def _has_reached(self, name: str) -> bool:
+        run = self._find(name)
+        if run is None:
+            return False
+        rates = [row[self._campaign.rate] for row in _evaluations(run, self._campaign.rate)]
+        return bool(rates) and rates[-1] >= self._request.target
+
+    def _find(self, name: str) -> RunDirectory | None:
+        """Return the newest run of a course."""
+        wanted = self._run_name(name)
+        for run in reversed(list_run_directories(self._request.root / slug(self._request.task))):
+            if run.read_record().name == wanted:
+                return run
+        return None
+
+    def _measured(self, state: CourseState, run: RunDirectory) -> CourseState:
+        rows = read_metrics(run).rows
+        rated = [row for row in rows if self._campaign.rate in row]
+        state = replace(
+            state,
+            env_steps=int(rows[-1].get("env_steps", 0)) if rows else state.env_steps,
+            is_over=run.read_record().status is Status.FINISHED,
+        )
+        if rated:
+            farthest = (row.get(self._campaign.farthest, 0.0) for row in rated)
+            state = replace(
+                state,
+                rate=max(row[self._campaign.rate] for row in rated),
+                progress=max(row[self._campaign.progress] for row in rated),
+                farthest=max(farthest),
+                blocked=self._blocked(run),
+            )
+        return replace(state, worths=(*state.worths, state.worth))
+
+    def _blocked(self, run: RunDirectory) -> str:
+        told = [row for row in read_events(run).rows if row.get("event") == EVALUATED]
+        return self._campaign.blocked(told[-1]) if told else ""
+
+    def _film(self, run: RunDirectory, name: str) -> str:
+        """Return the film of the best episode, relative to the campaign's folder."""
+        path = self._request.folder / f"{slug(name)}.mp4"
+        command = [*_longhaul(), "watch", str(run.path), "--checkpoint", "best"]
+        made = subprocess.run(
+            [*command, "--episode", "best", "--out", str(path)], capture_output=True, check=False
+        )
+        if made.returncode:
+            lines = made.stderr.decode(errors="replace").strip().splitlines()
+            self._tell(f"{name}: no film: {lines[-1] if lines else made.returncode}")
+        return path.name if path.is_file() else ""
+
+    def _load(self) -> None:
+        """Go on where an earlier call of the same campaign stopped."""
+        path = self._request.folder / STATE_FILE
+        if not path.is_file():
+            return
+        try:
+            kept: Mapping[str, Any] = json.loads(path.read_bytes())
+            found = msgspec.convert(kept["states"], tuple[CourseState, ...])
+            self._spent = float(kept["seconds"])
+        except (ValueError, KeyError, msgspec.ValidationError) as error:
+            raise ConfigError(
+                f"{path} cannot be read ({error}); move it away or take another --name"
+            ) from error
+        for state in found:
+            if state.name in self._states:
+                self._states[state.name] = replace(state, problem="")
+
+    def _save(self) -> None:
+        folder, report = self._request.folder, self.report
+        with storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            replace_file(folder / STATE_FILE, report.as_json().encode())
+            replace_file(folder / TABLE_FILE, report.as_markdown().encode())
+
+
+def run_campaign(request: CampaignRequest, tell: Callable[[str], None]) -> CampaignReport:
+    """Train course after course; the same call again goes on where it was."""
+    campaign = find_kind(request.task).campaign
+    if campaign is None:
+        raise ConfigError(f"task {request.task!r} has no courses to make a campaign of")
+    try:
+        return CampaignRunner(request, campaign, tell).run()
+    except OSError as error:
+        raise LonghaulError(f"the campaign cannot go on: {error}") from error
+
+
+def _evaluations(run: RunDirectory, rate: str) -> list[Row]:
+    return [row for row in read_metrics(run).rows if rate in row]
+
+
+def _longhaul() -> list[str]:
+    return [sys.executable, "-m", "longhaul"]

@@ -1,0 +1,187 @@
+"""Campaigns: where the time goes, what is kept, and that a second call goes on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longhaul.app.campaign import CampaignRequest, CampaignRunner, seconds_of
+from longhaul.app.campaign_plan import PATIENCE, CourseState, next_course
+from longhaul.app.campaign_process import Piece, carry_out
+from longhaul.core.errors import ConfigError
+from longhaul.runs.directory import create_run
+from longhaul.runs.record import begin_record
+from longhaul.tasks.kind import Campaign, Course
+
+CAMPAIGN = Campaign(
+    courses=lambda text: tuple(Course(name, (f"x={name}",)) for name in text.split(",")),
+    rate="eval/rate",
+    progress="eval/progress",
+    farthest="eval/farthest",
+    blocked=lambda row: str(row["why"]),
+)
+
+
+class World:
+    """Runs that learn by a rule: what a course has come to after so many slices."""
+
+    def __init__(self, root: Path, gains: dict[str, list[tuple[float, float]]]) -> None:
+        self.root = root
+        self.gains = gains
+        self.given: list[str] = []
+        self.now = 0.0
+
+    def carry_out(self, piece: Piece) -> int:
+        """Pretend to train: leave behind what a run would."""
+        name = piece.command[piece.command.index("--name") + 1]
+        course = name.removeprefix("campaign-")
+        self.given.append(course)
+        self.now += piece.seconds
+        found = sorted((self.root / "toy").glob(f"*-{name}-s1"))
+        if found:
+            run = found[0]
+        else:
+            record = begin_record("toy", name, 1, now=datetime(2026, 1, 1, tzinfo=UTC), command=[])
+            run = create_run(self.root, record, "").path
+        turn = min(self.given.count(course), len(self.gains[course])) - 1
+        rate, progress = self.gains[course][turn]
+        row = {"iteration": turn, "env_steps": 100 * (turn + 1), "eval/rate": rate}
+        row |= {"eval/progress": progress, "eval/farthest": progress + 40}
+        with (run / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        (run / "events.jsonl").write_text('{"event": "evaluated", "why": "a pit"}\n')
+        return 143
+
+
+def campaign(world: World, **changes: Any) -> CampaignRunner:
+    request = CampaignRequest(
+        task="toy",
+        courses=",".join(world.gains),
+        budget_seconds=100.0,
+        slice_seconds=10.0,
+        root=world.root,
+        films=False,
+    )
+    return CampaignRunner(
+        replace(request, **changes),
+        CAMPAIGN,
+        lambda text: None,
+        clock=lambda: world.now,
+        carry_out=world.carry_out,
+    )
+
+
+def test_every_course_is_tried_and_then_time_goes_where_it_brings_something(
+    tmp_path: Path,
+) -> None:
+    grows = [(0.0, 300.0 * n) for n in range(1, 20)]
+    world = World(tmp_path, {"a": [(0.0, 50.0)], "b": grows, "c": [(1.0, 3000.0)]})
+    report = campaign(world).run()
+    assert world.given[:3] == ["a", "b", "c"]
+    assert world.given.count("b") > world.given.count("a") > 0
+    assert world.given.count("c") == 1, "it was cleared at once"
+    assert report.seconds == pytest.approx(100.0)
+
+
+def test_a_campaign_ends_when_all_courses_have_reached_the_target(tmp_path: Path) -> None:
+    world = World(tmp_path, {"a": [(0.9, 10.0)], "b": [(0.5, 10.0), (0.85, 10.0)]})
+    assert campaign(world).run().seconds == 30.0
+    assert world.given == ["a", "b", "b"]
+
+
+def test_the_table_tells_what_blocks(tmp_path: Path) -> None:
+    world = World(tmp_path, {"a": [(0.25, 500.0)]})
+    runner = campaign(world, budget_seconds=10.0)
+    text = runner.run().as_text()
+    assert "a pit" in text
+    assert "0.25" in text
+    page = (tmp_path / "toy" / "campaign.campaign" / "campaign.md").read_text()
+    assert "| a | yes | 0.25 | 500 | 540 |" in page
+
+
+def test_a_second_call_goes_on_where_the_first_stopped(tmp_path: Path) -> None:
+    world = World(tmp_path, {"a": [(0.0, 50.0)], "b": [(0.0, 60.0)]})
+    campaign(world, budget_seconds=10.0).run()
+    assert world.given == ["a"]
+    report = campaign(world, budget_seconds=20.0).run()
+    assert world.given == ["a", "b"]
+    assert report.seconds == 20.0
+    assert [state.seconds for state in report.states] == [10.0, 10.0]
+
+
+def test_a_course_that_cannot_be_trained_is_told_and_left(tmp_path: Path) -> None:
+    world = World(tmp_path, {"a": [(0.0, 1.0)], "b": [(0.9, 1.0)]})
+    honest = world.carry_out
+
+    def broken(piece: Piece) -> int:
+        if piece.command[piece.command.index("--name") + 1] == "campaign-a":
+            piece.log.write_text("longhaul: there is no game\n")
+            world.now += 1.0
+            return 3
+        return honest(piece)
+
+    world.carry_out = broken  # type: ignore[method-assign]
+    report = campaign(world).run()
+    assert report.states[0].problem == "longhaul: there is no game"
+    assert report.states[1].rate == 0.9
+
+
+states = st.builds(
+    CourseState,
+    name=st.text("abc", min_size=1, max_size=3),
+    rate=st.floats(0, 1),
+    progress=st.floats(0, 4000),
+    worths=st.lists(st.floats(0, 2), max_size=8).map(tuple),
+)
+
+
+@given(st.lists(states, max_size=6, unique_by=lambda state: state.name), st.floats(0.1, 1))
+def test_what_is_next_is_open_and_untried_ones_come_first(
+    listed: list[CourseState], target: float
+) -> None:
+    chosen = next_course(tuple(listed), target=target)
+    untried = [state.name for state in listed if not state.worths]
+    if untried:
+        assert chosen == untried[0]
+    elif chosen is None:
+        assert all(state.rate >= target for state in listed)
+    else:
+        assert next(s for s in listed if s.name == chosen).rate < target
+
+
+def test_a_course_that_stopped_moving_waits_for_the_others() -> None:
+    stuck = CourseState("stuck", rate=0.7, worths=(1.0, *(1.0,) * PATIENCE))
+    slow = CourseState("slow", rate=0.0, progress=100.0, worths=(0.01, 0.03))
+    assert next_course((stuck, slow), target=0.8) == "slow"
+
+
+def test_a_piece_is_asked_to_stop_and_its_words_are_kept(tmp_path: Path) -> None:
+    waits = "import signal, sys; print('here', flush=True); signal.pause()"
+    piece = Piece([sys.executable, "-c", waits], tmp_path / "log", 60.0, lambda: "here" in words())
+
+    def words() -> str:
+        return (tmp_path / "log").read_text()
+
+    assert carry_out(piece) == -15
+    assert words() == "here\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("15m", 900), ("2h", 7200), ("1h30m", 5400), ("0.5h", 1800)]
+)
+def test_times_are_read_as_people_write_them(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "2", "h", "2 hours", "1h30"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is no time"):
+        seconds_of(text)
