@@ -28,6 +28,8 @@ COMMANDS = (
     "compare",
     "runs",
     "new-experiment",
+    "records",
+    "tool",
 )
 HEAVY = ("torch", "numpy", "gymnasium", "numba", "msgspec", "longhaul.app", "longhaul.runs")
 

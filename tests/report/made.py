@@ -108,6 +108,17 @@ def made_run(
             if key in row:
                 row[key] *= scale
     write_lines(run.metrics, rows)
+    write_logs(run, scale)
+    run.panels.write_text(
+        json.dumps({"score": "eval/mean_reward", "panels": [panel_values(p) for p in PANELS]})
+    )
+    run.evaluations.mkdir()
+    write_evaluation(run, [scale * (300.0 + number) for number in range(20)])
+    write_status(run.record, Status.FINISHED, "total_timesteps reached")
+    return run
+
+
+def write_logs(run: RunDirectory, scale: float) -> None:
     write_lines(
         run.timings,
         (
@@ -146,13 +157,6 @@ def made_run(
             {"time": "t", "event": "resumed", "pid": 2, "checkpoint": "step-000000000100"},
         ),
     )
-    run.panels.write_text(
-        json.dumps({"score": "eval/mean_reward", "panels": [panel_values(p) for p in PANELS]})
-    )
-    run.evaluations.mkdir()
-    write_evaluation(run, [scale * (300.0 + number) for number in range(20)])
-    write_status(run.record, Status.FINISHED, "total_timesteps reached")
-    return run
 
 
 def write_evaluation(run: RunDirectory, returns: list[float], **changes: Any) -> None:

@@ -110,7 +110,7 @@ def test_the_page_needs_nothing_from_elsewhere(page: str) -> None:
 
 def test_small_films_are_in_the_page_and_large_ones_are_linked(page: str) -> None:
     sources = [attributes["src"] for tag, attributes in parsed(page).tags if tag == "video"]
-    assert sorted(str(source)[:10] for source in sources) == ["data:video", "media/larg"]
+    assert sorted(str(source)[:10] for source in sources) == ["data:video", "media/large"[:10]]
 
 
 def test_the_figures_are_those_of_the_logs(run: RunDirectory, page: str) -> None:
