@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from longhaul.cli import experiment, look, measure, play, see, tools
+from longhaul.cli import campaign, experiment, look, measure, play, see, tools
 from longhaul.core.errors import LonghaulError
 
 ABOUT = "Train agents in runs that are fast, unkillable, exactly resumable and self-explaining."
@@ -19,6 +19,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 experiment.register(app)
+campaign.register(app)
 look.register(app)
 measure.register(app)
 play.register(app)

@@ -67,22 +67,26 @@ class GameFactory:
     @property
     def spec(self) -> EnvSpec:
         """The shapes and promises of one game."""
-        options = self.options
-        parts: dict[str, Part] = {}
-        if options.sees_pixels:
-            parts[PIXELS] = Part(options.picture.shape, "uint8")
-        if options.sees_tiles:
-            parts[TILES] = Part(SHAPE, "uint8")
-            parts[NUMBERS] = Part((STATE_SIZE,))
-        chosen = options.action_set()
-        return EnvSpec(
-            id="mario",
-            observation=parts,
-            action=Discrete(len(chosen), chosen.names),
-            tier=Tier.SNAPSHOT,
-            terms=self.reward.terms,
-            row_name="Mario",
-        )
+        return game_spec(self.options, self.reward)
+
+
+def game_spec(options: GameOptions, reward: RewardSource) -> EnvSpec:
+    """Return the shapes and promises of a game, for which no copy of it is needed."""
+    parts: dict[str, Part] = {}
+    if options.sees_pixels:
+        parts[PIXELS] = Part(options.picture.shape, "uint8")
+    if options.sees_tiles:
+        parts[TILES] = Part(SHAPE, "uint8")
+        parts[NUMBERS] = Part((STATE_SIZE,))
+    chosen = options.action_set()
+    return EnvSpec(
+        id="mario",
+        observation=parts,
+        action=Discrete(len(chosen), chosen.names),
+        tier=Tier.SNAPSHOT,
+        terms=reward.terms,
+        row_name="Mario",
+    )
 
 
 def mario_envs(

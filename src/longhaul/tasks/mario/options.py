@@ -1,0 +1,51 @@
+"""Everything that can be said about a Mario run in its `[options]` table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from longhaul.core.errors import ConfigError
+from longhaul.tasks.mario.game.options import GameOptions
+from longhaul.tasks.mario.reward.options import RewardOptions
+from longhaul.tasks.mario.schedule.options import ScheduleOptions
+from longhaul.tasks.mario.starts.options import StartOptions
+
+TRAIL, TRAIL_EVERY = 6, 4
+"""Snapshots kept for hard starts: about the last second and a half of an episode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options(GameOptions):
+    """The game and what is made of it."""
+
+    reward: RewardOptions = field(default_factory=RewardOptions)
+    """What a step pays; every weight is a setting too."""
+    starts: StartOptions = field(default_factory=StartOptions)
+    """Episodes that begin where others ended."""
+    schedule: ScheduleOptions = field(default_factory=ScheduleOptions)
+    """What changes by itself while the run goes on."""
+    final_episodes: int = 100
+    """Episodes of the evaluation at the end, on each stage; a tenth of it with many stages."""
+    rehearsal_episodes: int = 24
+    """Episodes of the evaluations during training, over all stages, but at least two on each."""
+
+    def __post_init__(self) -> None:
+        # `super()` without arguments does not work in a dataclass with slots.
+        GameOptions.__post_init__(self)
+        for name, value in (
+            ("final_episodes", self.final_episodes),
+            ("rehearsal_episodes", self.rehearsal_episodes),
+        ):
+            if value < 1:
+                raise ConfigError(f"options.{name} = {value} must be at least 1")
+        if self.schedule.help.is_on and not self.script:
+            raise ConfigError(
+                "options.schedule.help begins episodes with options.script, which is empty; "
+                "set it, for example to 'RIGHT+B:40'"
+            )
+
+    def games(self) -> GameOptions:
+        """Return how the games of training are played, trails included where they are needed."""
+        if not self.starts.is_on or self.trail:
+            return self
+        return replace(self, trail=TRAIL, trail_every=TRAIL_EVERY)

@@ -1,0 +1,1 @@
+"""What a step pays: every term with a weight of its own that a run may change."""

@@ -1,0 +1,196 @@
+"""Paying the terms, natively and for each game with the weights its episode began with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longhaul.core.env import Array, Slots
+from longhaul.core.settings import Settings
+from longhaul.core.state import State
+from longhaul.envs.nes.native import entry, integer, kernel
+from longhaul.tasks.mario.game.figures import (
+    AREA_SLOT,
+    BEST_X,
+    CLEARED_NOW,
+    CLOCK_LOST,
+    COINS_GAINED,
+    DIED_NOW,
+    GAINED,
+    LOOPED,
+    OVER,
+    POWER_CHANGE,
+    PROGRESS,
+    REASON,
+    SCORE_GAINED,
+    STAGNATION,
+    X,
+)
+from longhaul.tasks.mario.game.native import kernel_stamp
+from longhaul.tasks.mario.reward.options import MEANINGS, PREFIX, TERMS, RewardOptions
+
+(
+    W_PROGRESS, W_FORWARD, W_EARLY, W_SCORE, W_COINS, W_POWER, W_TIME, W_DEATH, W_FLAG,
+    W_MILESTONE, W_FLOOR, W_STAGNATION, W_LOOP, W_SCALE,
+) = range(14)  # fmt: skip
+(
+    T_PROGRESS, T_FORWARD, T_EARLY, T_SCORE, T_COINS, T_POWER, T_TIME, T_DEATH, T_FLAG,
+    T_MILESTONE, T_STAGNATION, T_LOOP,
+) = range(12)  # fmt: skip
+LAST_X, LAST_AREA, OWED = range(3)
+"""Of what is kept between steps; owed are pixels a maze took back that may be walked again."""
+FASTEST_STEP = 64
+"""Beyond this many pixels in a step Mario did not walk."""
+
+
+class Books(NamedTuple):
+    """What the native code reads and writes, one row per game."""
+
+    figures: Array  # [N, FIGURES] int32
+    weights: Array  # [N, weights] float64
+    kept: Array  # [N, 3] int32
+    milestone_every: int
+
+
+@kernel
+def _ground(own: Array, kept: Array, weights: Array, paid: Array) -> None:
+    """Pay for ground: new, walked again, regained and taken back."""
+    x, gained = integer(own[X]), integer(own[GAINED])
+    area = integer(own[AREA_SLOT])
+    same_area = area == kept[LAST_AREA]
+    walked = x - kept[LAST_X] if same_area else 0
+    if not same_area:
+        kept[OWED] = 0
+    if weights[W_LOOP] > 0.0:
+        if own[LOOPED]:
+            owed = max(integer(own[BEST_X]) - x, kept[OWED])
+            paid[T_LOOP] = -weights[W_LOOP] * weights[W_PROGRESS] * (owed - kept[OWED])
+            kept[OWED] = owed
+        elif kept[OWED] > 0:
+            before = integer(own[BEST_X]) - gained
+            regained = max(min(x, before) - (before - kept[OWED]), 0)
+            kept[OWED] -= regained
+            paid[T_LOOP] = weights[W_LOOP] * weights[W_PROGRESS] * regained
+    paid[T_PROGRESS] = weights[W_PROGRESS] * gained
+    paid[T_EARLY] = weights[W_EARLY] * gained
+    if 0 < walked <= FASTEST_STEP:
+        paid[T_FORWARD] = weights[W_FORWARD] * walked
+    kept[LAST_X], kept[LAST_AREA] = x, area
+
+
+@kernel
+def _pay_one(own: Array, kept: Array, weights: Array, every: int, paid: Array) -> None:
+    """Write all terms of one game's last step."""
+    paid[:] = 0.0
+    _ground(own, kept, weights, paid)
+    paid[T_SCORE] = weights[W_SCORE] * own[SCORE_GAINED]
+    paid[T_COINS] = weights[W_COINS] * own[COINS_GAINED]
+    paid[T_POWER] = weights[W_POWER] * own[POWER_CHANGE]
+    paid[T_TIME] = weights[W_TIME] * own[CLOCK_LOST]
+    if weights[W_MILESTONE] != 0.0:
+        floor = integer(weights[W_FLOOR])
+        now = max(integer(own[PROGRESS]), floor) // every
+        before = max(integer(own[PROGRESS]) - integer(own[GAINED]), floor) // every
+        paid[T_MILESTONE] = weights[W_MILESTONE] * (now - before)
+    for term in range(len(paid)):
+        paid[term] *= weights[W_SCALE]
+    if own[DIED_NOW] != 0 or own[REASON] == OVER:
+        paid[T_DEATH] = weights[W_DEATH]
+    paid[T_FLAG] = weights[W_FLAG] * own[CLEARED_NOW]
+    if own[REASON] == STAGNATION:
+        paid[T_STAGNATION] = weights[W_STAGNATION]
+
+
+def _build(stamp: int) -> Any:
+    @entry
+    def pay(books: Books, paid: Array, reward: Array, begin: int, end: int) -> None:
+        """Write terms and reward of the games from `begin` to `end`."""
+        _ = stamp
+        for env in range(begin, end):
+            _pay_one(
+                books.figures[env],
+                books.kept[env],
+                books.weights[env],
+                books.milestone_every,
+                paid[env],
+            )
+            total = 0.0
+            for term in range(paid.shape[1]):
+                total += paid[env, term]
+            reward[env] = total
+
+    return pay
+
+
+pay = _build(kernel_stamp())
+
+
+@dataclass(frozen=True, slots=True)
+class TermReward:
+    """Makes the reward of a batch of games from its options."""
+
+    options: RewardOptions = field(default_factory=RewardOptions)
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Names of the terms, which add up to the reward."""
+        return TERMS
+
+    def __call__(self, count: int) -> TermPay:
+        """Return the reward of `count` games."""
+        return TermPay(self.options, count)
+
+
+class TermPay:
+    """Pays every term; an episode keeps the weights it began with."""
+
+    def __init__(self, options: RewardOptions, count: int) -> None:
+        self._next = np.array([options.first_value(name) for name in MEANINGS])
+        self._paid = np.zeros((count, len(TERMS)), np.float64)
+        self._kept = np.zeros((count, 3), np.int32)
+        self._weights = np.tile(self._next, (count, 1))
+        self._every = options.milestone_every
+        self._books: Books
+        self._slots: Slots
+
+    def bind(self, figures: Array, slots: Slots) -> None:
+        """Read these figures and write into these slots."""
+        self._books = Books(figures, self._weights, self._kept, self._every)
+        self._slots = slots
+
+    def configure(self, settings: Settings) -> None:
+        """Take weights for the episodes that begin from here on."""
+        values = settings.values()
+        for index, name in enumerate(MEANINGS):
+            self._next[index] = values.get(PREFIX + name, self._next[index])
+
+    def begin(self, envs: NDArray[np.int64]) -> None:
+        """Begin with the present weights and where Mario stands."""
+        figures = self._books.figures
+        self._weights[envs] = self._next
+        self._kept[envs, LAST_X] = figures[envs, X]
+        self._kept[envs, LAST_AREA] = figures[envs, AREA_SLOT]
+        self._kept[envs, OWED] = 0
+
+    def pay(self, begin: int, end: int) -> None:
+        """Write what the last step of these games pays."""
+        pay(self._books, self._paid, self._slots.reward, begin, end)
+        for index, name in enumerate(TERMS):
+            self._slots.terms[name][begin:end] = self._paid[begin:end, index]
+
+    def snapshot(self) -> State:
+        """Return what is kept of the episodes, and the weights to come."""
+        return {
+            "kept": self._kept.copy(),
+            "weights": self._weights.copy(),
+            "next": self._next.copy(),
+        }
+
+    def restore(self, state: State) -> None:
+        """Go on from a snapshot."""
+        self._kept[...] = state["kept"]
+        self._weights[...] = state["weights"]
+        self._next[...] = state["next"]

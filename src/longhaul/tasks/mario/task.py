@@ -1,0 +1,159 @@
+"""Building the Mario task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from longhaul.core.env import Episode
+from longhaul.core.errors import ConfigError
+from longhaul.core.metrics import Metric, Metrics
+from longhaul.core.panel import Panel
+from longhaul.core.settings import Setting
+from longhaul.core.task import Evaluation, Task
+from longhaul.nets.actor_critic import ActorCritic, build_policy
+from longhaul.tasks.kind import TaskKind, TaskRequest
+from longhaul.tasks.mario.campaign import CAMPAIGN
+from longhaul.tasks.mario.evaluation import (
+    FINAL,
+    REHEARSAL,
+    SCORE,
+    SOLVED,
+    by_stage,
+    is_cleared,
+    suites,
+)
+from longhaul.tasks.mario.evaluation import METRICS as EVALUATION_METRICS
+from longhaul.tasks.mario.game.figures import REASONS
+from longhaul.tasks.mario.game.options import SCRIPT_SHARE
+from longhaul.tasks.mario.game.stages import STAGES
+from longhaul.tasks.mario.options import Options
+from longhaul.tasks.mario.reward.pay import TermReward
+from longhaul.tasks.mario.rom import STAND_IN, find_rom
+from longhaul.tasks.mario.schedule.help import HELPING
+from longhaul.tasks.mario.schedule.stages import OPEN, stage_rate
+from longhaul.tasks.mario.schedule.steering import build_controllers
+from longhaul.tasks.mario.source import GameSource
+from longhaul.tasks.mario.starts.games import HARD, REACH, hard_envs
+from longhaul.tasks.mario.starts.options import FRONTIER_SHARE, HARD_SHARE
+
+METRICS = (
+    Metric("env/clear_rate", "share of episodes that cleared their stage"),
+    Metric("env/clear_rate_fresh", "the same over episodes from the true start"),
+    Metric("env/clear_rate/<stage>", "the same over those of one stage"),
+    Metric("env/progress", "mean new ground of an episode", "pixels"),
+    Metric("env/max_progress", "most new ground of an episode", "pixels"),
+    Metric("env/max_x", "farthest place an episode ended at", "pixels"),
+    Metric("env/score", "mean score of the game at an episode's end", "points"),
+    Metric("starts/hard_share", "share of the ended episodes that began from a kept place"),
+    Metric("starts/farthest", "farthest end, from the stage's true start", "pixels of new ground"),
+    Metric(
+        HELPING,
+        "who asks for the script: 0 nobody, 1 the beginning, 2 the bootstrap, 3 the plateau",
+    ),
+    Metric(OPEN, "stages that are played so far"),
+    Metric("env/ended/<reason>", "share of the episodes that ended for this reason"),
+)
+PANELS = (
+    Panel("Stages cleared", ("eval/clear_rate", "env/clear_rate"), name="clear_rate"),
+    Panel("Progress", ("eval/mean_progress", "env/progress"), name="progress"),
+)
+
+
+def build(request: TaskRequest) -> Task:
+    """Return the task of clearing stages."""
+    options: Options = request.options
+    rom = _rom_of(request.argument, options)
+    source = GameSource(options.games(), rom, TermReward(options.reward))
+    envs = hard_envs(source, options.starts) if options.starts.is_on else source.envs()
+
+    def make_policy() -> ActorCritic:
+        # Before a run gets a directory: without the game there is nothing to be trained.
+        find_rom(rom)
+        return build_policy(source.spec, request.policy)
+
+    return Task(
+        name=f"mario:{request.argument}" if request.argument else "mario",
+        envs=envs,
+        make_policy=make_policy,
+        summarise=summarise,
+        settings=settings_of(options),
+        metrics=(*METRICS, *EVALUATION_METRICS),
+        controllers=build_controllers(options),
+        evaluation=Evaluation(
+            metric=SCORE,
+            solved=SOLVED,
+            suite=suites(options, rom),
+            during=REHEARSAL,
+            final=(FINAL,),
+        ),
+        panels=PANELS,
+    )
+
+
+def _rom_of(argument: str, options: Options) -> str:
+    """Return which copy of the game is meant: `mario:standin` is the free one."""
+    if not argument:
+        return options.rom
+    if argument != STAND_IN:
+        raise ConfigError(
+            f"there is no task 'mario:{argument}', only 'mario' and 'mario:{STAND_IN}', the free "
+            "cartridge; choose stages with --set options.stages='[\"1-2\"]'"
+        )
+    return STAND_IN
+
+
+def settings_of(options: Options) -> tuple[Setting[Any], ...]:
+    """Return the settings of a run, beginning at its options' values."""
+    starts = options.starts
+    # Without somebody to ask for it, a script that was written down is used in every episode.
+    script = replace(SCRIPT_SHARE, default=0.0 if options.schedule.help.is_on else 1.0)
+    hard = (
+        replace(HARD_SHARE, default=starts.share, high=1.0 - starts.fresh_floor),
+        replace(FRONTIER_SHARE, default=starts.frontier_share),
+    )
+    return (*options.reward.settings(), STAGES, script, *(hard if starts.is_on else ()))
+
+
+def summarise(episodes: Sequence[Episode]) -> Metrics:
+    """Return Mario's own figures of a rollout; absent where no episode ended."""
+    if not episodes:
+        return {}
+
+    def mean(value: Callable[[Episode], float]) -> float:
+        return sum(map(value, episodes)) / len(episodes)
+
+    fresh = [episode for episode in episodes if not episode.metrics.get(HARD)]
+    found = {
+        "env/clear_rate": mean(lambda e: float(is_cleared(e))),
+        "env/progress": mean(lambda e: e.metrics["progress"]),
+        "env/max_progress": max(e.metrics["progress"] for e in episodes),
+        "env/max_x": max(e.metrics["x"] for e in episodes),
+        "env/score": mean(lambda e: e.metrics["score"]),
+    }
+    if len(fresh) < len(episodes) or HARD in episodes[0].metrics:
+        found["starts/hard_share"] = 1 - len(fresh) / len(episodes)
+        found["starts/farthest"] = max(e.metrics[REACH] for e in episodes)
+    if fresh:
+        found["env/clear_rate_fresh"] = sum(map(is_cleared, fresh)) / len(fresh)
+    for name, own in by_stage(fresh).items():
+        found[stage_rate(name)] = sum(map(is_cleared, own)) / len(own)
+    for reason in REASONS:
+        count = sum(episode.reason == reason for episode in episodes)
+        if count:
+            found[f"env/ended/{reason}"] = count / len(episodes)
+    return found
+
+
+TASK = TaskKind(
+    name="mario",
+    summary="Super Mario Bros., stage by stage, on a console of our own",
+    options=Options,
+    build=build,
+    examples=("mario",),
+    presets=Path(__file__).parent / "presets",
+    default_preset="fast",
+    campaign=CAMPAIGN,
+)

@@ -1,0 +1,94 @@
+"""The task as the engine sees it."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from longhaul.app.config import RunConfig
+from longhaul.core.config import convert, field_docs
+from longhaul.core.env import BatchedEnvs, Episode
+from longhaul.core.errors import ConfigError
+from longhaul.core.settings import Settings
+from longhaul.envs.config import EnvConfig
+from longhaul.envs.nes.cartridge import Cartridge
+from longhaul.nets.config import PolicyConfig
+from longhaul.tasks.kind import TaskRequest
+from longhaul.tasks.mario.options import Options
+from longhaul.tasks.mario.schedule.options import HelpOptions, ScheduleOptions
+from longhaul.tasks.mario.starts.options import StartOptions
+from longhaul.tasks.mario.task import TASK, settings_of, summarise
+
+
+def request(options: Options, argument: str = "") -> TaskRequest:
+    return TaskRequest(argument, options, EnvConfig(), PolicyConfig(hidden=(8,)))
+
+
+@pytest.mark.parametrize("name", TASK.preset_names())
+def test_a_preset_can_be_built(name: str, cartridge: Cartridge) -> None:
+    values = tomllib.loads((TASK.presets / f"{name}.toml").read_text())
+    config = convert({"task": "mario", **values}, RunConfig)
+    options = convert(config.options, Options, where="options")
+    task = TASK.build(TaskRequest("", options, config.env, config.policy))
+    assert isinstance(task.envs, BatchedEnvs)
+    assert sum(p.numel() for p in task.make_policy().parameters()) > 10_000
+    Settings(task.settings)
+    assert options.sticky == 0.25
+
+
+def test_the_presets_of_the_guide_are_there() -> None:
+    assert {"fast", "pixels", "recurrent", "all-stages"} <= set(TASK.preset_names())
+
+
+def test_another_argument_than_the_free_cartridge_is_refused() -> None:
+    with pytest.raises(ConfigError, match="mario:standin"):
+        TASK.build(request(Options(), "luigi"))
+
+
+def test_every_option_has_its_words() -> None:
+    assert set(field_docs(Options)) >= {"stages", "sticky", "reward", "starts", "schedule"}
+
+
+def test_a_script_nobody_asks_for_is_used_always_and_one_for_help_only_then() -> None:
+    always = Settings(settings_of(Options(script="RIGHT:4"))).values()
+    helping = ScheduleOptions(help=HelpOptions(patience=5))
+    asked = Settings(settings_of(Options(script="RIGHT:4", schedule=helping))).values()
+    assert always["mario.script_share"] == 1.0
+    assert asked["mario.script_share"] == 0.0
+
+
+def test_help_without_a_script_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"options.script, which is empty"):
+        Options(schedule=ScheduleOptions(help=HelpOptions(patience=5)))
+
+
+def test_hard_starts_keep_a_trail_unless_one_is_set() -> None:
+    assert Options().games().trail == 0
+    assert Options(starts=StartOptions(share=0.3)).games().trail > 0
+    assert Options(starts=StartOptions(share=0.3), trail=3).games().trail == 3
+
+
+def episode(reason: str, progress: float, **metrics: float) -> Episode:
+    always: dict[str, Any] = {"x": progress, "score": 0.0, "cleared": float(reason == "flag")}
+    return Episode(0, 0, 1, 9, 1.0, reason, {**always, "progress": progress, **metrics}, FACTS)
+
+
+FACTS = {"stage": "1-1", "x": 0, "y": 0}
+
+
+def test_figures_of_a_rollout_tell_fresh_from_hard_starts() -> None:
+    assert summarise([]) == {}
+    found = summarise(
+        [
+            episode("flag", 100.0, hard=1.0, reach=3000.0),
+            episode("pit", 200.0, hard=0.0, reach=200.0),
+        ]
+    )
+    assert found["env/clear_rate"] == 0.5
+    assert found["env/clear_rate_fresh"] == 0.0
+    assert found["env/clear_rate/1-1"] == 0.0
+    assert found["starts/hard_share"] == 0.5
+    assert found["starts/farthest"] == 3000.0
+    assert found["env/ended/pit"] == 0.5
