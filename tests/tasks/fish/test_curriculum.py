@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longhaul.core.control import View
@@ -51,18 +53,19 @@ def test_a_curriculum_needs_a_run_counted_in_iterations() -> None:
         Curriculum.parse(CURRICULUM, fish=25, total_iterations=0)
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 9)), min_size=1, max_size=6))
 def test_every_iteration_trains_with_the_fish_of_its_phase(pairs: list[tuple[int, int]]) -> None:
     expected = [fish for fish, length in pairs for _ in range(length)]
     text = ",".join(f"{fish}:{length}" for fish, length in pairs)
     parsed = Curriculum.parse(text, fish=30, total_iterations=len(expected))
     controller = parsed.controller(SCHOOL_SIZE)
-    settings = Settings([SCHOOL_SIZE.__class__("fish.school_size", 1, "size", low=1, high=30)])
+    present = Settings([replace(SCHOOL_SIZE, default=1, high=30)])
     trained = []
     for done in range(len(expected)):
-        view = View(Progress(done), {}, settings)
-        settings = settings.with_(controller.decide(controller.initial(), view).assignments)
-        trained.append(settings[SCHOOL_SIZE])
+        view = View(Progress(done), {}, present)
+        present = present.with_(controller.decide(controller.initial(), view).assignments)
+        trained.append(present[SCHOOL_SIZE])
     assert trained == expected
     numbers = [parsed.phase_at(iteration) for iteration in range(1, len(expected) + 1)]
     assert numbers == sorted(numbers)

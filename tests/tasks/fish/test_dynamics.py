@@ -85,7 +85,9 @@ def test_exactly_the_fish_nearer_than_the_capture_distance_die() -> None:
     assert world.slots.active.tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=pytest.mark.slow if seed > 1 else ()) for seed in range(6)]
+)
 def test_500_random_steps_kill_the_same_fish_at_the_same_time_as_the_literal_world(
     seed: int,
 ) -> None:

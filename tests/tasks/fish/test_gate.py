@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from longhaul.core.control import Decision, View
@@ -240,6 +241,7 @@ def test_an_iteration_without_an_evaluation_is_no_news() -> None:
     assert decision == Decision(told.state)
 
 
+modestly = hypothesis_settings(max_examples=20, deadline=None)
 evaluations = st.lists(
     st.tuples(
         st.tuples(st.integers(0, 40), st.floats(0, 0.3), st.floats(1, 500), st.floats(0.3, 1.0)),
@@ -249,6 +251,7 @@ evaluations = st.lists(
 )
 
 
+@modestly
 @given(evaluations, st.integers(0, 29))
 def test_a_restart_anywhere_changes_no_decision(
     story: list[tuple[tuple[float, float, float, float], str]], cut: int

@@ -27,16 +27,17 @@ RECORDED = {
 }
 
 
+QUICK = ("random", "brake", "flee")
+"""Those whose figures every run of the tests checks."""
+
+
 def test_every_recorded_policy_is_offered() -> None:
     assert reference_policies(np.random.default_rng(0)).keys() == RECORDED.keys()
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if "safe side" in name else ())
-        for name in RECORDED
-    ],
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in RECORDED],
 )
 def test_a_reference_policy_does_as_recorded(name: str) -> None:
     policy = reference_policies(np.random.default_rng(0))[name]

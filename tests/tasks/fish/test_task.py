@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
-
 import pytest
 
-from longhaul.app.config import RunConfig
-from longhaul.core.config import convert
+from longhaul.app.assemble import build_task
+from longhaul.app.configure import ConfigSources, resolve
 from longhaul.core.env import BatchedEnvs, Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Settings
@@ -41,11 +39,10 @@ def test_an_argument_is_refused() -> None:
 
 @pytest.mark.parametrize("name", TASK.preset_names())
 def test_a_preset_can_be_read(name: str) -> None:
-    values = tomllib.loads((TASK.presets / f"{name}.toml").read_text())
-    config = convert({"task": "fish", **values}, RunConfig)
-    options = convert(config.options, Options, where="options")
-    task = TASK.build(TaskRequest("", options, config.env, config.policy))
+    config = resolve(ConfigSources(task="fish", preset=name))
+    task = build_task(config)
     assert task.envs.spec.rows >= 1
+    assert bool(task.warnings) == (name == "original"), "only the original's gate cannot open"
     assert all("kind" in table for table in config.schedule)
 
 

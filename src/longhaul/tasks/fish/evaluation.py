@@ -14,7 +14,7 @@ from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.seeds import Seeds
 from longhaul.core.suite import Case, Column, Interval, Suite
-from longhaul.tasks.fish.figures import survival_figures
+from longhaul.tasks.fish.figures import EARLY, survival_figures
 from longhaul.tasks.fish.floor import Floor, unavoidable
 from longhaul.tasks.fish.options import Options
 from longhaul.tasks.fish.play import play_suite
@@ -67,14 +67,6 @@ COLUMNS = (
     Column("p10", "eval/p10", ".0f"),
     Column("step one", "eval/step_one_death_count", ".0f"),
     Column("step-one ratio", "eval/step_one_death_ratio", ".4f"),
-)
-
-WITH_INTERVAL = (
-    "avg_final_survival_rate",
-    "early_death_fraction_100",
-    "early_death_fraction_150",
-    "p10",
-    "step_one_death_ratio",
 )
 
 
@@ -192,12 +184,17 @@ def bounds(floor: Floor, *, time_limit: int) -> Metrics:
 
 def intervals(deaths: NDArray[np.int32], *, time_limit: int) -> Mapping[str, Interval]:
     """Return 95 % intervals by drawing episodes again and again; the same call, the same digits."""
+    steps = np.where(deaths < 0, time_limit, deaths)
+    shares = {
+        "avg_final_survival_rate": deaths < 0,
+        **{f"early_death_fraction_{step}": steps < step for step in EARLY},
+        "step_one_death_ratio": deaths == 1,
+    }
     generator = Seeds(0).generator("fish", "bootstrap")
     draws = generator.integers(0, len(deaths), (RESAMPLES, len(deaths)))
-    found = [survival_figures(deaths[draw], time_limit=time_limit) for draw in draws]
-    return {
-        f"eval/{name}": _middle(np.array([one[name] for one in found])) for name in WITH_INTERVAL
-    }
+    found = {name: share.mean(axis=1)[draws].mean(axis=1) for name, share in shares.items()}
+    found["p10"] = np.array([np.percentile(steps[draw], 10) for draw in draws])
+    return {f"eval/{name}": _middle(values) for name, values in found.items()}
 
 
 def _middle(values: NDArray[np.float64]) -> Interval:
