@@ -6,6 +6,7 @@ from typing import Any
 
 from longhaul.core.control import Controller
 from longhaul.core.settings import Setting, Settings, SettingValue
+from longhaul.schedule.adaptive import Adaptive
 from longhaul.schedule.criterion import Criterion
 from longhaul.schedule.gate import Gate
 from longhaul.schedule.ladder import Ladder
@@ -37,6 +38,21 @@ CONTROLLERS: tuple[Controller[Any], ...] = (
     Ramp("ramp", RATE, start=0.5, end=0.01, shape="cosine", along="env_steps", finish=2000),
     Ramp("warm", RATE, start=0.5, along="run", warm_up=0.3, start_factor=0.1, total=3000),
     Nudge("nudge", WEIGHT, SCORE, band=(0.2, 0.4), limits=(0.1, 0.9), rate=0.3, window=3),
+    Adaptive(
+        "adaptive",
+        WEIGHT,
+        start=0.4,
+        end=0.2,
+        metric=SCORE,
+        band=(0.2, 0.4),
+        limits=(0.25, 2.0),
+        along="env_steps",
+        finish=2000,
+        rate=0.3,
+        window=3,
+        cooldown=1,
+        line_waits=True,
+    ),
     Gate(
         "gate",
         STAGE,

@@ -155,7 +155,7 @@ def test_a_total_of_ones_own_goes_before_the_length_of_the_run() -> None:
 def test_an_unknown_kind_suggests_the_nearest() -> None:
     assert refusal(**{**RAMP, "kind": "rampp"}) == (
         "schedule.lr.kind is 'rampp'; the kinds are "
-        "ramp, nudge, gate, phases, ladder, start_queue; did you mean 'ramp'?"
+        "ramp, nudge, adaptive, gate, phases, ladder, start_queue; did you mean 'ramp'?"
     )
 
 

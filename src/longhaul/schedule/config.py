@@ -14,6 +14,7 @@ from longhaul.core.config import field_types
 from longhaul.core.control import Controller
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.settings import Assignment, Setting, Settings, SettingValue
+from longhaul.schedule.adaptive import Adaptive
 from longhaul.schedule.gate import Gate
 from longhaul.schedule.ladder import Ladder
 from longhaul.schedule.nudge import Nudge
@@ -24,6 +25,7 @@ from longhaul.schedule.start_queue import StartQueue
 KINDS: Mapping[str, type] = {
     "ramp": Ramp,
     "nudge": Nudge,
+    "adaptive": Adaptive,
     "gate": Gate,
     "phases": Phases,
     "ladder": Ladder,

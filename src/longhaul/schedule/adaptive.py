@@ -1,0 +1,150 @@
+"""A setting with two masters, by a rule: a line along the run, times a scale that follows a metric.
+
+Two controllers that wrote one setting would undo each other's work by accident. Here the value is
+always `line x scale`, and while the scale is at work the line can be made to wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from longhaul.core.control import Decision, View
+from longhaul.core.errors import ConfigError
+from longhaul.core.settings import Assignment, Setting
+from longhaul.schedule.axis import Axis, between, check_axis, position
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveState:
+    """The scale, what was measured, and how far along its line the value is."""
+
+    scale: float = 1.0
+    recent: tuple[float, ...] = ()
+    average: float | None = None  # exponential
+    waited: float = 0.0  # part of the run in which the line stood still
+    last_place: float = 0.0
+    moved_at: int = -1  # iteration of the last change of the scale
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptive:
+    """Anneal a setting along the run, and scale it while a metric leaves its band."""
+
+    name: str
+    """The controller's unique name."""
+    setting: Setting[float]
+    """The setting, which is always the line's value times the scale."""
+    start: float
+    """The line's value at the beginning."""
+    metric: str
+    """The metric that is to stay in the band."""
+    band: tuple[float, float]
+    """The lowest and highest average at which the scale is left alone."""
+    limits: tuple[float, float]
+    """The smallest and largest scale; a low metric pulls towards the largest."""
+    end: float | None = None
+    """The line's value at `finish` and after it; `start` if left out."""
+    along: Axis = "run"
+    """What `finish` is counted in."""
+    finish: float = 1.0
+    """Where `end` is reached."""
+    rate: float = 0.05
+    """The share of the remaining way the scale covers at each measurement."""
+    window: int = 50
+    """How many measurements are averaged."""
+    average: Literal["window", "exponential"] = "window"
+    """Which average decides: of the last `window` measurements, or one in which they fade."""
+    cooldown: int = 0
+    """Iterations between two changes of the scale."""
+    line_waits: bool = False
+    """Whether the line stands still while the metric is outside its band."""
+    total: int = 0
+    """Env steps of the whole run, needed along `run`; the run's own length if left out."""
+
+    def __post_init__(self) -> None:
+        check_axis(self.name, self.along, self.total)
+        for field, (low, high) in (("band", self.band), ("limits", self.limits)):
+            if low > high:
+                raise ConfigError(
+                    f"schedule.{self.name}.{field} = [{low}, {high}] has its lower end above "
+                    "its upper end"
+                )
+        if not (0 <= self.limits[0] <= 1 <= self.limits[1]):
+            raise ConfigError(
+                f"schedule.{self.name}.limits = {list(self.limits)} must hold 1, where the scale "
+                "begins, and nothing below 0"
+            )
+        if not 0 < self.rate <= 1 or self.window < 1 or self.cooldown < 0 or not self.finish > 0:
+            raise ConfigError(
+                f"schedule.{self.name} needs a rate in (0, 1], a window of at least 1, a cooldown "
+                "of 0 or more and a finish above 0"
+            )
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The metric that is to stay in the band."""
+        return (self.metric,)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The setting."""
+        return (self.setting.name,)
+
+    @property
+    def extremes(self) -> tuple[Assignment, ...]:
+        """The outermost values it may assign."""
+        ends = (self.start, self.start if self.end is None else self.end)
+        values = {end * scale for end in ends for scale in self.limits}
+        return tuple(self.setting.to(value) for value in sorted(values))
+
+    def initial(self) -> AdaptiveState:
+        """Return the state with a scale of 1."""
+        return AdaptiveState()
+
+    def decide(self, state: AdaptiveState, view: View) -> Decision[AdaptiveState]:
+        """Move the scale if the average left the band, and put the setting on line x scale."""
+        place = position(view.progress, self.along, self.total)
+        mean, state = self._measured(state, view)
+        goal = self._goal(mean)
+        waited = state.waited
+        if goal is not None and self.line_waits:
+            waited += max(place - state.last_place, 0.0)
+        scale, moved_at = state.scale, state.moved_at
+        iteration = view.progress.iteration
+        rested = moved_at < 0 or iteration - moved_at > self.cooldown
+        if goal is not None and rested and self.metric in view.metrics:
+            scale = between(scale, goal, self.rate)
+            moved_at = iteration if scale != state.scale else moved_at
+        state = AdaptiveState(scale, state.recent, state.average, waited, place, moved_at)
+        value = self.value_at(place - waited) * scale
+        if view.settings[self.setting] == value:
+            return Decision(state)
+        return Decision(state, (self.setting.to(value),), f"line x {scale:.3g}")
+
+    def value_at(self, place: float) -> float:
+        """Return the line's value at a place."""
+        if self.end is None:
+            return self.start
+        return between(self.start, self.end, min(max(place / self.finish, 0.0), 1.0))
+
+    def _measured(self, state: AdaptiveState, view: View) -> tuple[float | None, AdaptiveState]:
+        """Return the average that decides, with the newest measurement in it."""
+        found = view.metrics.get(self.metric)
+        recent, average = state.recent, state.average
+        if found is not None:
+            recent = (*recent, float(found))[-self.window :]
+            weight = 2.0 / (self.window + 1)
+            average = float(found) if average is None else average + weight * (found - average)
+        state = AdaptiveState(
+            state.scale, recent, average, state.waited, state.last_place, state.moved_at
+        )
+        if not recent:
+            return None, state
+        return (sum(recent) / len(recent) if self.average == "window" else average), state
+
+    def _goal(self, mean: float | None) -> float | None:
+        """Return where the scale is pulled, None if it is left alone."""
+        if mean is None or self.band[0] <= mean <= self.band[1]:
+            return None
+        return self.limits[1] if mean < self.band[0] else self.limits[0]
