@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,6 +66,12 @@ def test_deaths_in_mid_step_change_nothing(
     assert all(fault.stage == "step" for fault in reports.faults if fault.kind == "died")
 
 
+def kill(pid: int) -> None:
+    # On a busy machine a worker may be late, and replaced, before its turn has come.
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
 @pytest.mark.slow
 def test_workers_killed_from_outside_at_any_moment_are_back_soon_and_change_nothing(
     launch: Launch, reports: Reports
@@ -79,7 +86,7 @@ def test_workers_killed_from_outside_at_any_moment_are_back_soon_and_change_noth
     records: list[Record] = []
     for cut in range(0, steps, steps // kills):
         pid = list(vector.pids().values())[int(drawn.integers(2))]
-        killer = threading.Timer(float(drawn.uniform(0, 0.01)), os.kill, (pid, signal.SIGKILL))
+        killer = threading.Timer(float(drawn.uniform(0, 0.01)), kill, (pid,))
         killer.start()
         records += play(vector, actions[cut : cut + steps // kills])
         killer.join()
