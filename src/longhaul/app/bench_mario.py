@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -14,13 +15,14 @@ from pathlib import Path
 import numpy as np
 
 import longhaul.app.peer_mario as peer_script
-from longhaul.app.bench import Measured
-from longhaul.app.bench_env import EnvBenchRequest, our_vector, steps_per_second
+from longhaul.app.bench_env import EnvBenchRequest, our_vector
+from longhaul.app.peer_mario import WARM_UP_SHARE
 from longhaul.app.peer_vectors import DRAWN, Advance
 from longhaul.app.text import columns
 from longhaul.core.errors import ConfigError
 from longhaul.envs.config import EnvConfig
 from longhaul.envs.nes.consoles import Consoles
+from longhaul.envs.nes.picture import Picture
 from longhaul.tasks.mario.actions import action_set
 from longhaul.tasks.mario.game.games import mario_envs
 from longhaul.tasks.mario.game.options import GameOptions
@@ -37,6 +39,9 @@ PEER_SECONDS = 120.0
 """Beside the measurement itself: starting 16 processes takes a while."""
 FRAMES = 4
 CORE_PIXELS, CORE_BLIND = "consoles alone, pixels, 1 thread", "consoles alone, unseen, 1 thread"
+CORE_DRAWN = "consoles alone, drawn, not shrunk"
+ONE_LINE = Picture(height=1, width=1, stack=1, first_line=239)
+"""The whole screen is drawn, but only its last line is made smaller."""
 PIXELS_1, PIXELS_2 = "longhaul pixels, 1 thread", "longhaul pixels, 2 threads"
 TILES_1, TILES_2 = "longhaul tiles, 1 thread", "longhaul tiles, 2 threads"
 
@@ -44,43 +49,89 @@ System = Callable[[], AbstractContextManager[Advance]]
 
 
 @dataclass(frozen=True, slots=True)
+class Speed:
+    """Agent steps a second, and a second of processor time, which other work does not change."""
+
+    wall: float
+    per_core: float | None
+    """None where other processes do the work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """What one system did, once per repeat."""
+
+    name: str
+    each: tuple[Speed, ...]
+
+    @property
+    def wall(self) -> tuple[float, ...]:
+        """Agent steps a second."""
+        return tuple(speed.wall for speed in self.each)
+
+    @property
+    def per_core(self) -> tuple[float, ...]:
+        """Agent steps a second of processor time; empty where it is not known."""
+        known = tuple(speed.per_core for speed in self.each if speed.per_core is not None)
+        return known if len(known) == len(self.each) else ()
+
+
+@dataclass(frozen=True, slots=True)
 class MarioBenchmark:
     """Speeds measured in turn on one machine, in agent steps a second of four frames each."""
 
     conditions: str
-    measured: tuple[Measured, ...]
+    measured: tuple[Speeds, ...]
     left_out: tuple[str, ...]
 
-    def speed(self, name: str) -> Measured | None:
+    def speeds(self, name: str) -> Speeds | None:
         """Return what was measured under a name."""
         return next((one for one in self.measured if one.name == name), None)
 
     def ratios(self) -> Iterator[tuple[str, tuple[float, ...]]]:
-        """Yield what is worth comparing, repeat by repeat."""
-        pairs = [
-            (PIXELS_1, PEER_TITLES["nes-py"]),
-            (CORE_PIXELS, PEER_TITLES["nes-py"]),
-            *((PIXELS_2, PEER_TITLES[peer]) for peer in ("sync", "async")),
-            (PIXELS_1, PEER_TITLES["sync"]),
-            (PIXELS_2, PIXELS_1),
-            (TILES_2, TILES_1),
+        """Yield what is worth comparing, repeat by repeat: per core where one thread works."""
+        nes_py, sync, others = (PEER_TITLES[peer] for peer in ("nes-py", "sync", "async"))
+        for upper, lower in (
+            (CORE_PIXELS, nes_py),
+            (PIXELS_1, nes_py),
+            (PIXELS_1, sync),
             (TILES_1, CORE_BLIND),
             (PIXELS_1, CORE_PIXELS),
-        ]
-        for upper, lower in pairs:
-            one, other = self.speed(upper), self.speed(lower)
-            if one is not None and other is not None:
-                both = zip(one.steps_per_second, other.steps_per_second, strict=True)
+        ):
+            one, other = self.speeds(upper), self.speeds(lower)
+            if one and other and one.per_core and other.per_core:
+                both = zip(one.per_core, other.per_core, strict=True)
+                yield f"per core: {upper} / {lower}", tuple(a / b for a, b in both)
+        for upper, lower in ((PIXELS_2, others), (PIXELS_2, PIXELS_1), (TILES_2, TILES_1)):
+            one, other = self.speeds(upper), self.speeds(lower)
+            if one and other:
+                both = zip(one.wall, other.wall, strict=True)
                 yield f"{upper} / {lower}", tuple(a / b for a, b in both)
 
+    def costs(self) -> dict[str, float]:
+        """Return where a decision with pixels spends its processor time, in microseconds."""
+        found = {}
+        for name in (CORE_BLIND, CORE_DRAWN, CORE_PIXELS, PIXELS_1):
+            speeds = self.speeds(name)
+            if speeds is None or not speeds.per_core:
+                return {}
+            found[name] = 1e6 / statistics.median(speeds.per_core)
+        blind, drawn = found[CORE_BLIND], found[CORE_DRAWN]
+        return {
+            "the game's processor and the picture's timing, 4 frames": blind,
+            "drawing 1 frame": drawn - blind,
+            "shrinking it": found[CORE_PIXELS] - drawn,
+            "the game layer": found[PIXELS_1] - found[CORE_PIXELS],
+        }
+
     def as_text(self) -> str:
-        """Return tables of speeds and ratios."""
+        """Return tables of speeds, ratios and costs."""
         rows = [
             (
                 one.name,
-                f"{one.median:,.0f}",
-                f"{one.median * FRAMES:,.0f}",
-                " ".join(f"{speed:,.0f}" for speed in one.steps_per_second),
+                f"{statistics.median(one.wall):,.0f}",
+                f"{statistics.median(one.wall) * FRAMES:,.0f}",
+                f"{statistics.median(one.per_core) * FRAMES:,.0f}" if one.per_core else "",
             )
             for one in self.measured
         ]
@@ -88,13 +139,16 @@ class MarioBenchmark:
             (name, f"{statistics.median(found):.2f}", " ".join(f"{one:.2f}" for one in found))
             for name, found in self.ratios()
         ]
-        blocks = [
-            self.conditions,
-            columns(rows, header=("mario", "steps/s", "frames/s", "each repeat")),
-            columns(ratios, header=("ratio", "median", "each repeat")),
-            *self.left_out,
-        ]
-        return "\n\n".join(blocks)
+        costs = [(name, f"{cost:,.1f}") for name, cost in self.costs().items()]
+        return "\n\n".join(
+            [
+                self.conditions,
+                columns(rows, header=("mario", "steps/s", "frames/s", "frames/s per core")),
+                columns(ratios, header=("ratio", "median", "each repeat")),
+                columns(costs, header=("cost of a decision with pixels", "microseconds")),
+                *self.left_out,
+            ]
+        )
 
     def as_json(self) -> str:
         """Return the measurements for programs."""
@@ -102,8 +156,12 @@ class MarioBenchmark:
             {
                 "task": "mario",
                 "conditions": self.conditions,
-                "steps_per_second": {one.name: one.steps_per_second for one in self.measured},
+                "steps_per_second": {one.name: one.wall for one in self.measured},
+                "steps_per_core_second": {
+                    one.name: one.per_core for one in self.measured if one.per_core
+                },
                 "ratios": dict(self.ratios()),
+                "costs": self.costs(),
                 "left_out": self.left_out,
             }
         )
@@ -118,27 +176,41 @@ def bench_mario(request: EnvBenchRequest, *, rom: str = "", python: Path) -> Mar
     if peers and not python.exists():
         left_out = (f"peers left out: there is no {python}; `make peers-mario` makes it",)
         peers = ()
-    speeds: dict[str, list[float]] = {name: [] for name in systems}
+    speeds: dict[str, list[Speed]] = {name: [] for name in systems}
     for _ in range(request.repeats):
         for name, system in systems.items():
             with system() as advance:
-                measured = steps_per_second(advance, seconds=request.seconds)
-                speeds[name].append(request.num_envs * measured)
+                speeds[name].append(measure(advance, request.num_envs, request.seconds))
         for peer in peers:
             speed = peer_speed(peer, python, request.num_envs, request.seconds)
             speeds.setdefault(PEER_TITLES[peer], []).append(speed)
     return MarioBenchmark(
         f"{request.num_envs} consoles on stage 1-1 of {found.source}, random buttons drawn before, "
         f"frame skip {FRAMES}, grey 84 x 84 x 4; {request.seconds:g} s each, in turn",
-        tuple(Measured(name, tuple(each)) for name, each in speeds.items()),
+        tuple(Speeds(name, tuple(each)) for name, each in speeds.items()),
         left_out,
     )
 
 
-def peer_speed(peer: str, python: Path, count: int, seconds: float) -> float:
-    """Return the agent steps a second of one peer, measured by an interpreter of its own."""
+def measure(advance: Advance, count: int, seconds: float) -> Speed:
+    """Return the speed of `count` games after a warm-up that does not count."""
+    number = 0
+    steps, took, used = 0, 0.0, 0.0
+    for share in (WARM_UP_SHARE, 1.0):
+        began, began_used, steps = time.perf_counter(), time.process_time(), 0
+        while (took := time.perf_counter() - began) < seconds * share or not steps:
+            advance(number)
+            number += 1
+            steps += 1
+        used = time.process_time() - began_used
+    return Speed(steps * count / took, steps * count / used)
+
+
+def peer_speed(peer: str, python: Path, count: int, seconds: float) -> Speed:
+    """Return the speed of one peer, measured by an interpreter of its own."""
     script = Path(peer_script.__file__)
-    command = [str(python), "-W", "ignore", str(script), peer, str(count), str(seconds)]
+    # Isolated: beside the script lie modules with names of the standard library.
+    command = [str(python), "-I", "-W", "ignore", str(script), peer, str(count), str(seconds)]
     try:
         done = subprocess.run(
             command,
@@ -154,7 +226,9 @@ def peer_speed(peer: str, python: Path, count: int, seconds: float) -> float:
     if done.returncode != 0 or not lines:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise ConfigError(f"peer {peer} cannot be measured with {python}: {last}")
-    return float(json.loads(lines[-1])["steps_per_second"])
+    found = json.loads(lines[-1])
+    wall = float(found["steps_per_second"])
+    return Speed(wall, None if peer == "async" else wall / float(found["cpu_share"]))
 
 
 def _peers(chosen: str) -> tuple[str, ...]:
@@ -174,6 +248,7 @@ def _systems(rom: Rom, count: int) -> dict[str, System]:
 
     return {
         CORE_BLIND: partial(_consoles, rom, count, draw=False),
+        CORE_DRAWN: partial(_consoles, rom, count, ONE_LINE, draw=True),
         CORE_PIXELS: partial(_consoles, rom, count, draw=True),
         TILES_1: games(tiles, 1),
         PIXELS_1: games(pixels, 1),
@@ -183,10 +258,12 @@ def _systems(rom: Rom, count: int) -> dict[str, System]:
 
 
 @contextmanager
-def _consoles(rom: Rom, count: int, *, draw: bool) -> Iterator[Advance]:
+def _consoles(
+    rom: Rom, count: int, picture: Picture | None = None, *, draw: bool
+) -> Iterator[Advance]:
     """Give consoles without any game layer, put back to the start every 64 steps."""
     start = stage_start(rom.cartridge, Stage(1, 1))
-    consoles = Consoles(rom.cartridge, count)
+    consoles = Consoles(rom.cartridge, count, picture)
     choices = np.array(action_set("simple").bytes, np.uint8)
     buttons = np.zeros((DRAWN, count, 2), np.uint8)
     buttons[:, :, 0] = np.random.default_rng(1).choice(choices, (DRAWN, count))

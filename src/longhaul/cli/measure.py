@@ -82,16 +82,16 @@ def bench_environment(
     from longhaul.app.bench_variants import bench_variants, has_variants
     from longhaul.app.configure import ConfigSources, resolve
 
-    if has_variants(task) and not overrides and num_envs == 0:
-        found = bench_variants(task, seconds=seconds, repeats=repeats)
-        typer.echo(found.as_json() if as_json else found.as_text())
-        return
     request = EnvBenchRequest(num_envs or DEFAULT_ENVS, peer, runtime, seconds, repeats)
     if task == "mario":
         from longhaul.app.bench_mario import bench_mario
 
         game = bench_mario(request, rom=rom, python=peer_python)
         typer.echo(game.as_json() if as_json else game.as_text())
+        return
+    if has_variants(task) and not overrides and num_envs == 0:
+        found = bench_variants(task, seconds=seconds, repeats=repeats)
+        typer.echo(found.as_json() if as_json else found.as_text())
         return
     result = bench_env(resolve(ConfigSources(task=task, overrides=overrides or ())), request)
     typer.echo(result.as_json() if as_json else result.as_text())
