@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 
@@ -45,7 +46,7 @@ def test_splits_of_a_batch_change_nothing(cartridge: Cartridge, pieces: tuple[in
         games.bind(slots)
         games.reset(np.arange(CONSOLES), np.arange(CONSOLES), [None] * CONSOLES)
         for wished in actions:
-            for begin, end in zip(splits[:-1], splits[1:], strict=True):
+            for begin, end in itertools.pairwise(splits):
                 games.step(begin, end, wished)
         found.append(copied(slots) | {"consoles": games.consoles.states.copy()})
     for name, array in found[0].items():
