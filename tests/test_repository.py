@@ -178,6 +178,7 @@ def test_nothing_in_the_source_can_run_code_from_a_file() -> None:
         for path in sorted(SOURCE.rglob("*.py"))
         if (problems := list(unsafe(ast.parse(path.read_text(encoding="utf-8")))))
         and not (path.is_relative_to(between_processes) and problems == ["pickle"])
+        and not (path == from_own_tables and problems == ["exec", "compile"])
     }
     assert not found
 
