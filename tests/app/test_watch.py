@@ -147,3 +147,20 @@ def test_the_cases_of_a_suite_are_played_again_as_they_went(tmp_path: Path) -> N
     frames = list(reel.scenes())
     assert reel.same
     assert [moment.step for _, _, moment in frames] == [0, 250, 500]
+
+
+def test_a_large_company_is_left_out_where_that_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = finished_run(tmp_path, "evaluate.num_envs=3", "evaluate.final_episodes=3")
+    trained = load_trained(run, "latest")
+    case = choose(played_cases(run, trained), "best", 1)[0]
+    monkeypatch.setattr("longhaul.app.watch.MANY_ROWS", 1)
+    reel = Reel(trained, case, {}, stride=1000)
+    assert len(list(reel.scenes())) == 2
+    assert reel.same
+    # What did not go as the evaluation did is played in the evaluation's company all the same.
+    other = replace(case, episode=replace(case.episode, episode_return=-1.0))
+    reel = Reel(trained, other, {}, stride=1000)
+    assert len(list(reel.scenes())) == 2
+    assert not reel.same

@@ -22,12 +22,8 @@ class Sprite:
     """Colours to lay over a picture, around a middle pixel."""
 
     keeps: Grid  # [side, side, 1], how much of what is below stays
-    adds: Grid  # [side, side, 3]
-
-    @property
-    def reach(self) -> int:
-        """Pixels from the middle to the edge."""
-        return len(self.keeps) // 2
+    adds: Grid  # [side, side, 3], with the half that makes cutting off decimals round
+    reach: int  # pixels from the middle to the edge
 
 
 class Painter:
@@ -70,7 +66,7 @@ class Painter:
 
     def sprite(self) -> Sprite:
         """Return what was painted."""
-        return Sprite(self._keeps, self._adds)
+        return Sprite(self._keeps, self._adds + np.float32(0.5), len(self._keeps) // 2)
 
 
 def stamp(canvas: Canvas, sprite: Sprite, column: int, row: int) -> None:
@@ -85,7 +81,7 @@ def stamp(canvas: Canvas, sprite: Sprite, column: int, row: int) -> None:
     patch = canvas[top + rows.start : top + rows.stop, left + columns.start : left + columns.stop]
     blended = patch * sprite.keeps[rows, columns]
     blended += sprite.adds[rows, columns]
-    patch[...] = blended + 0.5
+    patch[...] = blended
 
 
 @functools.cache
