@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from longhaul.core.errors import ConfigError
 from longhaul.tasks.mario.game.options import GameOptions
+from longhaul.tasks.mario.game.scripts import parse_script
+from longhaul.tasks.mario.probe import FORWARD
 from longhaul.tasks.mario.reward.options import RewardOptions
 from longhaul.tasks.mario.schedule.options import ScheduleOptions
 from longhaul.tasks.mario.starts.options import StartOptions
@@ -38,10 +40,11 @@ class Options(GameOptions):
         ):
             if value < 1:
                 raise ConfigError(f"options.{name} = {value} must be at least 1")
+        parse_script(FORWARD.sub("RIGHT", self.script))
         if self.schedule.help.is_on and not self.script:
             raise ConfigError(
                 "options.schedule.help begins episodes with options.script, which is empty; "
-                "set it, for example to 'RIGHT+B:40'"
+                "set it, for example to 'FORWARD:40'"
             )
 
     def games(self) -> GameOptions:

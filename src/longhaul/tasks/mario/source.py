@@ -8,6 +8,7 @@ from longhaul.core.env import BatchedEnvs
 from longhaul.core.spaces import EnvSpec
 from longhaul.tasks.mario.game.games import GameFactory, Games, game_spec
 from longhaul.tasks.mario.game.options import GameOptions
+from longhaul.tasks.mario.probe import with_forward_action
 from longhaul.tasks.mario.reward.pay import TermReward
 from longhaul.tasks.mario.rom import find_rom
 
@@ -25,7 +26,8 @@ class GameSource:
     def __call__(self, count: int) -> Games:
         """Return `count` games."""
         cartridge = find_rom(self.rom).cartridge
-        return GameFactory(self.options, cartridge, self.reward, self.follows_settings)(count)
+        options = with_forward_action(self.options, cartridge)
+        return GameFactory(options, cartridge, self.reward, self.follows_settings)(count)
 
     @property
     def spec(self) -> EnvSpec:

@@ -14,7 +14,7 @@ from longhaul.core.panel import Panel
 from longhaul.core.settings import Setting
 from longhaul.core.task import Evaluation, Task
 from longhaul.nets.actor_critic import ActorCritic, build_policy
-from longhaul.tasks.kind import TaskKind, TaskRequest
+from longhaul.tasks.kind import TaskKind, TaskRequest, Tool
 from longhaul.tasks.mario.campaign import CAMPAIGN
 from longhaul.tasks.mario.evaluation import (
     FINAL,
@@ -30,6 +30,7 @@ from longhaul.tasks.mario.game.figures import REASONS
 from longhaul.tasks.mario.game.options import SCRIPT_SHARE
 from longhaul.tasks.mario.game.stages import STAGES
 from longhaul.tasks.mario.options import Options
+from longhaul.tasks.mario.probe import run_probe
 from longhaul.tasks.mario.reward.pay import TermReward
 from longhaul.tasks.mario.rom import STAND_IN, find_rom
 from longhaul.tasks.mario.schedule.help import HELPING
@@ -111,7 +112,7 @@ def settings_of(options: Options) -> tuple[Setting[Any], ...]:
     # Without somebody to ask for it, a script that was written down is used in every episode.
     script = replace(SCRIPT_SHARE, default=0.0 if options.schedule.help.is_on else 1.0)
     hard = (
-        replace(HARD_SHARE, default=starts.share, high=1.0 - starts.fresh_floor),
+        replace(HARD_SHARE, default=starts.share, high=round(1.0 - starts.fresh_floor, 9)),
         replace(FRONTIER_SHARE, default=starts.frontier_share),
     )
     return (*options.reward.settings(), STAGES, script, *(hard if starts.is_on else ()))
@@ -155,5 +156,6 @@ TASK = TaskKind(
     examples=("mario",),
     presets=Path(__file__).parent / "presets",
     default_preset="fast",
+    tools=(Tool("probe", "try which action moves Mario forward: [SET] [STAGE]", run_probe),),
     campaign=CAMPAIGN,
 )

@@ -59,7 +59,7 @@ class StartOptions:
         ):
             if not 0 <= value <= 1:
                 raise ConfigError(f"options.starts.{name} = {value} must be between 0 and 1")
-        if self.share > 1 - self.fresh_floor:
+        if self.share + self.fresh_floor > 1 + 1e-9:
             raise ConfigError(
                 f"options.starts.share = {self.share} leaves less than "
                 f"options.starts.fresh_floor = {self.fresh_floor} for fresh starts"
