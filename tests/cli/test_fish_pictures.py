@@ -75,7 +75,7 @@ def test_rows_27_and_30_a_project_from_its_first_run_to_a_comparison(
     notebook = run.notebook.read_text()
     assert [f"## {heading}\n" in notebook for heading in HEADINGS] == [True] * len(HEADINGS)
     assert "longhaul train fish --name v1" in notebook
-    assert "avg final survival rate" in notebook
+    assert "| policy | avg_final | min_final |" in notebook
     assert "fish.density_penalty" in section(notebook, "Tail and gate")
     asked_for = notebook.index("_What should be tried next?")
     run.notebook.write_text(notebook[:asked_for] + "Brake more.\n")

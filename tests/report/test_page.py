@@ -108,6 +108,30 @@ def test_the_page_needs_nothing_from_elsewhere(page: str) -> None:
     assert outside == []
 
 
+def test_a_suites_table_has_the_columns_and_forms_of_its_task(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    name = "eval/alive"
+    suite = {
+        "suite": "fresh",
+        "columns": [{"title": "survivors", "metric": name, "form": ".2f"}],
+        "metrics": {name: 0.98765, "eval/other": 1.0},
+        "intervals": {name: [0.97, 0.99]},
+        "bounds": {name: 0.99},
+        "references": {"brake": {name: 0.8}},
+        "episodes": [{}],
+    }
+    found = {"task": "x", "checkpoint": "step-1", "greedy": True, "suites": [suite]}
+    (run.evaluations / "step-000000004000-fresh-greedy.json").write_text(json.dumps(found))
+    table = words.evaluation_tables(gather(run.path))[-1]
+    assert table.header == ("policy", "survivors")
+    assert table.rows == (
+        ("brake", "0.80"),
+        ("trained", "0.99"),
+        ("95 % interval", "0.97 to 0.99"),
+        ("bound", "0.99"),
+    )
+
+
 def test_small_films_are_in_the_page_and_large_ones_are_linked(page: str) -> None:
     sources = [attributes["src"] for tag, attributes in parsed(page).tags if tag == "video"]
     assert sorted(str(source)[:10] for source in sources) == ["data:video", "media/large"[:10]]

@@ -86,8 +86,8 @@ def learning_chart(run: RunData) -> Chart | None:
             else:
                 plot_line(axes, mean, colour=colour, label="mean of the last 100")
             axes.set_ylabel(f"episode {name}")
-            axes.legend(loc="best")
         over_steps(bottom)
+        figure.legend(*top.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
     return Chart("learning", "Returns and lengths of training episodes", draw, size=(6.6, 4.4))
 

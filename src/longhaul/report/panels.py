@@ -289,7 +289,8 @@ def _polar(run: RunData, panel: Panel) -> Chart | None:
         )
         axes.set_theta_zero_location("E")
         axes.tick_params(labelsize=8)
-        axes.set_rlabel_position(15)
+        empty = int(np.argmin(sums))  # where the figures of the rings cover nothing
+        axes.set_rlabel_position((empty + 0.5) * 360 / SECTORS)
 
     return _chart(panel, draw, (4.2, 4.0))
 

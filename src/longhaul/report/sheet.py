@@ -37,7 +37,8 @@ video,.film img{width:100%;border-radius:8px;background:#000;display:block}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums;margin:.4em 0}
 th,td{text-align:left;padding:.32em .9em .32em 0;border-bottom:1px solid var(--line);
-vertical-align:top;overflow-wrap:anywhere}
+vertical-align:top;overflow-wrap:break-word}
+td:first-child{white-space:nowrap}
 th{color:var(--faint);font-weight:600;white-space:nowrap}
 details{margin:.8em 0}summary{cursor:pointer;color:var(--accent)}
 pre{background:var(--card);border-radius:6px;padding:.6em .9em;overflow-x:auto;margin:.2em 0 .9em;

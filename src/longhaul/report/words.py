@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from longhaul.report.gathered import RunData
 from longhaul.report.series import Row, column, is_number
 
@@ -24,6 +26,15 @@ class Table:
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A figure of a suite that people see, as the suite's own file names it."""
+
+    title: str
+    metric: str
+    form: str = ".3f"
 
 
 def figure(value: float) -> str:
@@ -144,15 +155,11 @@ def _suite_table(found: Mapping[str, Any], suite: Mapping[str, Any]) -> Table:
     shown = _suite_columns(suite, metrics, intervals)
     rows = [(name, *_cells(shown, known)) for name, known in references.items()]
     rows.append(("trained", *_cells(shown, metrics)))
-    spans = [
-        f"{intervals[name][0]:.4g} to {intervals[name][1]:.4g}" if name in intervals else ""
-        for name in shown
-    ]
-    rows.append(("95 % interval", *spans))
+    rows.append(("95 % interval", *(_interval(column, intervals) for column in shown)))
     if suite.get("bounds"):
         rows.append(("bound", *_cells(shown, suite["bounds"])))
     title = f"{suite.get('suite', '?')}, {len(suite.get('episodes', []))} episodes"
-    header = ("policy", *(name.removeprefix("eval/").replace("_", " ") for name in shown))
+    header = ("policy", *(column.title for column in shown))
     return Table(_evaluation_title(found, title), header, tuple(rows))
 
 
@@ -160,14 +167,29 @@ def _suite_columns(
     suite: Mapping[str, Any],
     metrics: Mapping[str, float],
     intervals: Mapping[str, Sequence[float]],
-) -> list[str]:
+) -> list[Column]:
     """Return the columns the task shows people, or those it gives intervals for."""
-    named = [column["metric"] for column in suite.get("columns", []) if "metric" in column]
-    return [name for name in named or intervals or metrics if name in metrics]
+    try:
+        named = msgspec.convert(suite.get("columns", []), list[Column])
+    except msgspec.ValidationError:
+        named = []  # written by another version
+    if not named:
+        plain = (
+            (name.removeprefix("eval/").replace("_", " "), name) for name in intervals or metrics
+        )
+        named = [Column(title, name, ".4g") for title, name in plain]
+    return [column for column in named if column.metric in metrics]
 
 
-def _cells(shown: Sequence[str], found: Mapping[str, float]) -> list[str]:
-    return [f"{found[name]:.4g}" if name in found else "" for name in shown]
+def _cells(shown: Sequence[Column], found: Mapping[str, float]) -> list[str]:
+    return [f"{found[c.metric]:{c.form}}" if c.metric in found else "" for c in shown]
+
+
+def _interval(column: Column, intervals: Mapping[str, Sequence[float]]) -> str:
+    if column.metric not in intervals:
+        return ""
+    low, high = intervals[column.metric]
+    return f"{low:{column.form}} to {high:{column.form}}"
 
 
 def happenings(run: RunData) -> list[tuple[str, str, str]]:
