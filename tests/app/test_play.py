@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,3 +75,32 @@ def test_no_typing_breaks_the_pad(typed: str) -> None:
     pad = Pad()
     pad.hear(typed)
     assert 0 <= pad.next_byte() <= 255
+
+
+@pytest.mark.slow
+@pytest.mark.emulator
+def test_keys_in_a_terminal_play_and_are_recorded(tmp_path: Path) -> None:
+    game_or_skip()
+    path = tmp_path / "hand.movie"
+    command = [sys.executable, "-m", "longhaul", "play", "mario", "--record", str(path)]
+    process, terminal = pty.fork()
+    if process == 0:
+        os.environ.update(TERM="xterm-256color", COLUMNS="60", LINES="20")
+        os.execv(sys.executable, command)
+    shown, pictures = b"", 0
+    while chunk := _read(terminal):
+        shown += chunk
+        # Whenever something is drawn, the game runs.
+        if "▀".encode() in chunk:
+            pictures += 1
+            os.write(terminal, b"\x1b[Cz" if pictures < 20 else b"q")
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    assert "RIGHT+B" in path.read_text()
+    assert play(PlayRequest(movie=path)).outcome.same is True
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # Linux tells the end of a pseudo-terminal so
+        return b""
