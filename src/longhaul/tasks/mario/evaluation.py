@@ -156,6 +156,7 @@ def record(episodes: Sequence[Episode]) -> dict[str, Any]:
                 "mean_progress": _mean([e.metrics["progress"] for e in own]),
                 "max_progress": max(e.metrics["progress"] for e in own),
                 "max_x": max(e.metrics["x"] for e in own),
+                "end_x": [e.facts["x"] for e in own],
                 "ends": [
                     {"reason": e.reason, "x": e.facts["x"], "y": e.facts["y"]}
                     for e in own

@@ -10,7 +10,6 @@ from typing import Any
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metric, Metrics
-from longhaul.core.panel import Panel
 from longhaul.core.settings import Setting
 from longhaul.core.task import Evaluation, Task
 from longhaul.nets.actor_critic import ActorCritic, build_policy
@@ -30,6 +29,7 @@ from longhaul.tasks.mario.game.figures import REASONS
 from longhaul.tasks.mario.game.options import SCRIPT_SHARE
 from longhaul.tasks.mario.game.stages import STAGES
 from longhaul.tasks.mario.options import Options
+from longhaul.tasks.mario.panels import PANELS
 from longhaul.tasks.mario.probe import run_probe
 from longhaul.tasks.mario.reward.pay import TermReward
 from longhaul.tasks.mario.rom import STAND_IN, find_rom
@@ -56,10 +56,6 @@ METRICS = (
     ),
     Metric(OPEN, "stages that are played so far"),
     Metric("env/ended/<reason>", "share of the episodes that ended for this reason"),
-)
-PANELS = (
-    Panel("Stages cleared", ("eval/clear_rate", "env/clear_rate"), name="clear_rate"),
-    Panel("Progress", ("eval/mean_progress", "env/progress"), name="progress"),
 )
 
 
