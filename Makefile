@@ -1,7 +1,7 @@
 # Every target sets itself up in .venv from constraints.txt; a stamp makes that free when nothing
 # changed. Paths are relative, so the checkout may live in a folder with spaces in its name.
 
-TASK ?= gym:CartPole-v1
+TASK ?= fish
 ARGS ?=
 # V=1 shows what pip does.
 V ?=
@@ -32,7 +32,7 @@ endif
 .NOTPARALLEL:
 .PHONY: train test lint check bench peers-mario docs clean help moved
 
-train: .venv/ready-train $(if $(filter mario%,$(TASK)),$(GAME)) ## train TASK (default gym:CartPole-v1); more options in ARGS="..."
+train: .venv/ready-train $(if $(filter mario%,$(TASK)),$(GAME)) ## train TASK (default fish); more options in ARGS="..."
 	@$(BIN)/longhaul train "$(TASK)" $(ARGS)
 
 test: .venv/ready-dev $(GAME) ## run the test suite; ARGS="-m slow" for the long ones

@@ -129,7 +129,7 @@ def bench_predecessor(config: RunConfig, request: BenchRequest) -> Beside:
     return Beside(
         config.task,
         Pace(
-            "longhaul",
+            "ours",
             f"{config.num_envs} envs in arrays, every body learns for itself, {config.threads} "
             "thread(s) to learn; logs and checkpoints included",
             tuple(ours[0] for ours, _ in found),
