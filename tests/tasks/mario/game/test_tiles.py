@@ -113,6 +113,12 @@ def test_enemies_hazards_and_lifts_have_planes_of_their_own() -> None:
     assert numbers[OWN_NUMBERS : OWN_NUMBERS + 3].tolist() == [1.0, 48 / 128, 8 / 128]
 
 
+def test_bowser_is_two_tiles_wide_and_high() -> None:
+    row = world(600)
+    put_enemy(row, 0, ram.BOWSER, 560 + 96, 144)
+    assert np.argwhere(shown(row)[0][HAZARD]).tolist() == [[7, 7], [7, 8], [8, 7], [8, 8]]
+
+
 def test_while_swimming_nothing_can_be_stomped_on() -> None:
     row = world(600)
     put_enemy(row, 0, 0x06, 648, 184)

@@ -147,7 +147,7 @@ def _show_ground(ram: Array, planes: Array, first_column: int) -> None:
 
 @kernel
 def _show_things(ram: Array, planes: Array, left: int) -> None:
-    """Write the planes of what moves: enemies, lifts, power-ups, flames and hammers."""
+    """Write the planes of what moves: enemies, lifts and power-ups."""
     for slot in range(ENEMY_SLOTS + 1):
         if ram[ENEMY_ACTIVE + slot] == 0 or ram[ENEMY_SCREENS_DOWN + slot] != 1:
             continue
@@ -164,11 +164,16 @@ def _show_things(ram: Array, planes: Array, left: int) -> None:
             continue
         if ram[AREA_TYPE] == WATER and plane == FOE:
             plane = HAZARD  # nothing can be stomped on while swimming
-        _mark(planes, plane, x + 8, y + 16)
         if kind == BOWSER_TYPE:
-            _mark(planes, plane, x + 24, y + 16)
-            _mark(planes, plane, x + 8, y + 32)
-            _mark(planes, plane, x + 24, y + 32)
+            for part in range(4):
+                _mark(planes, plane, x + 8 + 16 * (part & 1), y + 8 + 8 * (part & 2))
+        else:
+            _mark(planes, plane, x + 8, y + 16)
+
+
+@kernel
+def _show_hammers(ram: Array, planes: Array, left: int) -> None:
+    """Write what hammer brothers have thrown."""
     for slot in range(MISC_SLOTS):
         if ram[MISC_STATE + slot] & 0x80:
             x = integer(ram[MISC_PAGE + slot]) * 256 + integer(ram[MISC_LOW_X + slot]) - left
@@ -281,6 +286,7 @@ def show_one(ram: Array, planes: Array, numbers: Array) -> None:
     planes[:] = 0
     _show_ground(ram, planes, first_column)
     _show_things(ram, planes, left)
+    _show_hammers(ram, planes, left)
     _show_flames(ram, planes, left)
     _mark(planes, MARIO, BEHIND * 16, y + 24)
     if ram[SIZE_FLAG] == 0 and ram[CROUCHING] == 0:
