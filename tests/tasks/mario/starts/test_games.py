@@ -9,6 +9,7 @@ from longhaul.core.env import Episode, Slots
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.envs.batched import BatchedVectorEnv
+from longhaul.envs.checks import check_seeds
 from longhaul.tasks.mario.options import Options
 from longhaul.tasks.mario.source import GameSource
 from longhaul.tasks.mario.starts.games import HARD, REACH, hard_envs
@@ -18,11 +19,13 @@ pytestmark = pytest.mark.usefixtures("cartridge")
 GAMES = 8
 
 
-def vector(options: Options) -> BatchedVectorEnv:
+def vector(options: Options, share: float = 0.7) -> BatchedVectorEnv:
     source = GameSource(options.games(), "")
-    return BatchedVectorEnv(
+    env = BatchedVectorEnv(
         hard_envs(source, options.starts), GAMES, DerivedSeeds(Seeds(5)), threads=1
     )
+    env.configure(Settings([HARD_SHARE], {HARD_SHARE.name: share}))
+    return env
 
 
 def play(env: BatchedVectorEnv, *, steps: int, seed: int = 0) -> list[Episode]:
@@ -62,8 +65,8 @@ def test_a_reach_is_where_the_episode_ended(played: list[Episode]) -> None:
 
 
 def test_the_floor_of_fresh_starts_holds_whatever_the_setting_says() -> None:
-    env = vector(Options(starts=StartOptions(share=0.1, fresh_floor=0.9), stagnation_limit=12))
-    env.configure(Settings([HARD_SHARE], {HARD_SHARE.name: 1.0}))
+    starts = StartOptions(share=0.1, fresh_floor=0.9)
+    env = vector(Options(starts=starts, stagnation_limit=12), share=1.0)
     env.reset()
     episodes = play(env, steps=250)
     assert np.mean([episode.metrics[HARD] for episode in episodes]) < 0.4
@@ -87,3 +90,9 @@ def same_slots(one: Slots, other: Slots) -> None:
     for name, part in one.obs.items():
         assert np.array_equal(part, other.obs[name])
     assert np.array_equal(one.reward, other.reward)
+
+
+def test_before_settings_ask_for_it_a_seed_alone_decides() -> None:
+    options = Options(starts=StartOptions(share=0.7), stagnation_limit=6)
+    source = GameSource(options.games(), "")
+    assert check_seeds(hard_envs(source, options.starts)).honest

