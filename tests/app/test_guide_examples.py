@@ -31,7 +31,8 @@ from longhaul.runs.jsonl import Row, read_rows
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guide"
 BLOCK = re.compile(r'^```\w+ title="(?P<title>[^"]+)"\n(?P<text>.*?)^```$', re.M | re.S)
-COMMAND = re.compile(r"^(?:srun )?(longhaul [^\n]+)$", re.M)
+# The first line of a movie names its format, not a command.
+COMMAND = re.compile(r"^(?:srun )?(longhaul (?!movie \d)[^\n]+)$", re.M)
 QUIET = Asked(quiet=True)
 SMALL = ("num_envs=4", "collect.steps=64", "learn.minibatch=64")
 

@@ -30,6 +30,8 @@ COMMANDS = (
     "new-experiment",
     "records",
     "tool",
+    "play",
+    "campaign",
 )
 HEAVY = ("torch", "numpy", "gymnasium", "numba", "msgspec", "longhaul.app", "longhaul.runs")
 

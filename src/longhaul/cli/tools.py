@@ -12,8 +12,8 @@ from longhaul.cli import options
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(records)
-    # What follows a tool's name is the tool's own, options and -h included.
-    own = {"ignore_unknown_options": True, "help_option_names": []}
+    # What follows a task's name is for its tool, options and -h included.
+    own = {"ignore_unknown_options": True, "allow_interspersed_args": False}
     app.command(context_settings=own)(tool)
 
 
