@@ -22,6 +22,10 @@ docs_EXTRAS := box2d,docs
 ROM_PACKAGE := gym-super-mario-bros
 GAME := $(if $(filter none,$(ROM)),,.venv/rom)
 
+# What is compiled to native code, once, into the caches beside it.
+NATIVE := $(wildcard src/longhaul/envs/nes/*.py src/longhaul/envs/probes/*.py \
+	src/longhaul/tasks/fish/*.py src/longhaul/tasks/mario/game/*.py src/longhaul/tasks/mario/reward/*.py)
+
 # A virtual environment holds absolute paths: one that was moved is made again.
 ifneq "$(shell cat .venv/made-in 2>/dev/null)" "$(CURDIR)"
 MOVED := moved
@@ -35,7 +39,7 @@ endif
 train: .venv/ready-train $(if $(filter mario%,$(TASK)),$(GAME)) ## train TASK (default fish); more options in ARGS="..."
 	@$(BIN)/longhaul train "$(TASK)" $(ARGS)
 
-test: .venv/ready-dev $(GAME) ## run the test suite; ARGS="-m slow" for the long ones
+test: .venv/ready-dev $(GAME) .venv/compiled ## run the test suite; ARGS="-m slow" for the long ones
 	@$(BIN)/python -m pytest $(ARGS)
 
 lint: .venv/ready-dev ## format, lint, spelling, types and layers, without the tests
@@ -45,7 +49,7 @@ lint: .venv/ready-dev ## format, lint, spelling, types and layers, without the t
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-check: lint $(GAME) ## lint, then all tests with the coverage floor: one meaning of green
+check: lint $(GAME) .venv/compiled ## lint, then all tests with the coverage floor: one meaning of green
 	@$(BIN)/python -m pytest -n 0 tests/test_layout.py tests/test_repository.py
 	@$(BIN)/python -m pytest --cov
 
@@ -101,3 +105,9 @@ help: ## list these targets
 .venv/rom: constraints.txt .venv/made-in
 	@if $(PIP) --no-deps $(ROM_PACKAGE); then touch $@; \
 	else echo "$(ROM_PACKAGE) could not be installed: what needs the game is left out" >&2; fi
+
+.venv/compiled: $(NATIVE)
+	@echo "Compiling the environments (a minute the first time)"
+	@$(BIN)/longhaul warm-up probe:chase fish
+	@$(BIN)/longhaul warm-up
+	@touch $@

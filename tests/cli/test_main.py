@@ -32,6 +32,7 @@ COMMANDS = (
     "tool",
     "play",
     "campaign",
+    "warm-up",
 )
 HEAVY = ("torch", "numpy", "gymnasium", "numba", "msgspec", "longhaul.app", "longhaul.runs")
 

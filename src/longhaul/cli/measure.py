@@ -22,6 +22,7 @@ Deadline = Annotated[float, typer.Option("--deadline", help="Seconds before it c
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.add_typer(bench, name="bench")
+    app.command("warm-up")(warm_up)
     app.command()(doctor)
     app.command()(reproduce)
 
@@ -118,6 +119,17 @@ def bench_killed_workers(
     typer.echo(result.as_json() if as_json else result.as_text())
     if not result.is_fast_again:
         raise typer.Exit(3)
+
+
+def warm_up(
+    tasks: Annotated[
+        list[str] | None, typer.Argument(help="Tasks; without any, all that need no argument.")
+    ] = None,
+) -> None:
+    """Compile the native code of tasks ahead, so that their first run starts at once."""
+    from longhaul.app.warm_up import warm_up as compile_ahead
+
+    compile_ahead(tasks or [], typer.echo)
 
 
 def doctor(
