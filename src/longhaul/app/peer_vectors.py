@@ -43,7 +43,8 @@ def sb3_subproc(named: GymnasiumId, num_envs: int) -> Iterator[Advance]:
         raise ConfigError(
             "--peer sb3 needs Stable-Baselines3: pip install -c constraints.txt 'longhaul[peers]'"
         ) from None
-    vector: Any = SubprocVecEnv([named.make] * num_envs)
+    # A fork server would stay for the life of this process, without what others want preloaded.
+    vector: Any = SubprocVecEnv([named.make] * num_envs, start_method="spawn")
     try:
         vector.action_space.seed(1)
         actions = [
