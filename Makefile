@@ -51,7 +51,7 @@ lint: .venv/ready-dev ## format, lint, spelling, types and layers, without the t
 
 check: lint $(GAME) .venv/compiled ## lint, then all tests with the coverage floor: one meaning of green
 	@$(BIN)/python -m pytest -n 0 tests/test_layout.py tests/test_repository.py
-	@$(BIN)/python -m pytest --cov
+	@$(BIN)/python -m pytest -m 'not slow' --cov
 
 bench: .venv/ready-dev ## steps per second on TASK, beside Stable-Baselines3
 	@$(BIN)/longhaul bench train "$(TASK)" --peer sb3 $(ARGS)

@@ -20,6 +20,8 @@ from tests.envs.processes.conftest import QUICK
 from tests.faults.trouble import Plan, tell
 from tests.faults.walk import WalkFactory
 
+pytestmark = pytest.mark.faults
+
 TRAINER = """
 import json, sys
 import numpy as np

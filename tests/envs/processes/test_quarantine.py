@@ -23,6 +23,8 @@ from tests.faults.gymnasium_walk import GYMNASIUM_ID
 from tests.faults.trouble import EXCEPTIONS, Plan, tell
 from tests.faults.walk import WalkFactory
 
+pytestmark = pytest.mark.faults
+
 Lost = list[tuple[int, EnvEvent]]
 
 

@@ -30,6 +30,8 @@ from tests.envs.school import SchoolFactory
 from tests.faults.trouble import Plan, tell, turns
 from tests.faults.walk import WalkFactory
 
+pytestmark = pytest.mark.faults
+
 
 def undisturbed(factory: WalkFactory, count: int, steps: int) -> list[Record]:
     vector = SerialVectorEnv(replace(factory, folder="").source(), count, SEEDS)

@@ -9,7 +9,7 @@ PANELS = (
         "Stages cleared",
         ("eval/clear_rate", "env/clear_rate"),
         name="clear_rate",
-        right=("mario.hard_share",),
+        right=("starts/hard_share",),
         note="evaluations begin at the true start; training episodes may begin at hard starts",
     ),
     Panel("New ground", ("eval/mean_progress", "eval/max_progress", "env/progress"), name="ground"),
