@@ -15,6 +15,8 @@ from longhaul.core.errors import ConfigError
 from tests.app.small import small_config
 from tests.faults.gymnasium_walk import GYMNASIUM_ID
 
+pytestmark = pytest.mark.thorough
+
 
 def test_workers_are_killed_and_their_envs_come_back() -> None:
     config = small_config(f"gym:{GYMNASIUM_ID}", "env.processes.workers=2")

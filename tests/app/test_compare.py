@@ -18,6 +18,8 @@ from longhaul.report.notebook import section
 from longhaul.runs.directory import RunDirectory
 from tests.app.small import CARTPOLE, SMALL, finished_run
 
+pytestmark = pytest.mark.thorough
+
 MEASURED = ("evaluate.final_episodes=3",)
 
 

@@ -20,7 +20,7 @@ from tests.faults.gymnasium_walk import GYMNASIUM_ID
 from tests.faults.trouble import Plan, tell, turns
 from tests.faults.walk import LONGEST
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.thorough
 
 TASK = f"gym:{GYMNASIUM_ID}"
 PROCESSES = ("env.runtime=processes", "env.processes.workers=2")

@@ -8,6 +8,8 @@ import pytest
 
 from longhaul.app.isolation import Enter, call_isolated
 
+pytestmark = pytest.mark.thorough
+
 
 def answer(question: str, enter: Enter) -> str:
     enter("think")

@@ -23,6 +23,8 @@ from longhaul.envs.config import EnvConfig, Runtime
 from longhaul.envs.gymnasium_env import GymnasiumFactory, gymnasium_envs
 from longhaul.envs.probes.chase import chase_envs
 
+pytestmark = pytest.mark.thorough
+
 
 def toy(name: str) -> SingleEnvs:
     return gymnasium_envs(GymnasiumFactory(f"tests.app.trial_toys:Trial/{name}-v0"))

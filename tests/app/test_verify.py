@@ -29,6 +29,9 @@ REPLAY = (
 LOGS = {"metrics.jsonl", "episodes.jsonl", "events.jsonl"}
 
 
+THOROUGH = pytest.mark.thorough
+
+
 @pytest.mark.parametrize(
     ("task", "overrides"),
     [
@@ -42,10 +45,19 @@ LOGS = {"metrics.jsonl", "episodes.jsonl", "events.jsonl"}
             ("learn.algorithm=vtrace", "policy.core=gru", "collect.overlap=true", *CORE),
             id="vtrace-gru-overlap",
         ),
-        pytest.param(CARTPOLE, ("evaluate.every_iterations=2", "evaluate.episodes=2"), id="eval"),
+        pytest.param(
+            CARTPOLE,
+            ("evaluate.every_iterations=2", "evaluate.episodes=2"),
+            id="eval",
+            marks=THOROUGH,
+        ),
         pytest.param("probe:chase", (), id="batched-rows"),
-        pytest.param("probe:chase", ("collect.overlap=true",), id="batched-rows-overlap"),
-        pytest.param("probe:recall", ("policy.core=lstm", *EVERYTHING), id="lstm-everything"),
+        pytest.param(
+            "probe:chase", ("collect.overlap=true",), id="batched-rows-overlap", marks=THOROUGH
+        ),
+        pytest.param(
+            "probe:recall", ("policy.core=lstm", *EVERYTHING), id="lstm-everything", marks=THOROUGH
+        ),
         pytest.param(
             "probe:recall", ("policy.core=transformer", *EVERYTHING), id="transformer-everything"
         ),
@@ -58,8 +70,8 @@ LOGS = {"metrics.jsonl", "episodes.jsonl", "events.jsonl"}
             ),
             id="vtrace-overlap-replay-everything",
         ),
-        pytest.param("gym:Toy/Walk-v0", (), id="short-episodes"),
-        pytest.param("gym:Pendulum-v1", (), id="continuous"),
+        pytest.param("gym:Toy/Walk-v0", (), id="short-episodes", marks=THOROUGH),
+        pytest.param("gym:Pendulum-v1", (), id="continuous", marks=THOROUGH),
     ],
 )
 def test_an_interrupted_run_ends_with_the_same_bytes(task: str, overrides: tuple[str, ...]) -> None:

@@ -12,6 +12,8 @@ from longhaul.nets.config import CoreKind, PolicyConfig
 from longhaul.tasks.probe.recall import RecallFactory
 from tests.probes.schooling import LEARNERS, Lessons, teach
 
+pytestmark = pytest.mark.thorough
+
 CUES = 3
 
 

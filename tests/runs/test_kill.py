@@ -96,6 +96,7 @@ def test_a_kill_at_any_step_of_saving_loses_at_most_that_save(
     assert set(reached) == set(range(iterations + 1))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(10))
 def test_a_kill_from_outside_at_any_moment_is_survived(
     nursery: Nursery, tmp_path: Path, seed: int

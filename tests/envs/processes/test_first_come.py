@@ -30,7 +30,7 @@ from tests.envs.school import ROWS, SchoolFactory
 from tests.faults.trouble import Plan, tell
 from tests.faults.walk import WalkFactory
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.thorough
 
 Open = Callable[..., FirstComeVectorEnv]
 Course = list[tuple[Array, float, bool, bool, bool]]  # obs, reward, terminated, truncated, started

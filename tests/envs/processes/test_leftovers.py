@@ -20,7 +20,7 @@ from tests.envs.processes.conftest import QUICK
 from tests.faults.trouble import Plan, tell
 from tests.faults.walk import WalkFactory
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.thorough
 
 TRAINER = """
 import json, sys

@@ -23,7 +23,7 @@ from tests.faults.gymnasium_walk import GYMNASIUM_ID
 from tests.faults.trouble import EXCEPTIONS, Plan, tell
 from tests.faults.walk import WalkFactory
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.thorough
 
 Lost = list[tuple[int, EnvEvent]]
 

@@ -30,7 +30,7 @@ from tests.envs.school import SchoolFactory
 from tests.faults.trouble import Plan, tell, turns
 from tests.faults.walk import WalkFactory
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.thorough
 
 
 def undisturbed(factory: WalkFactory, count: int, steps: int) -> list[Record]:
