@@ -134,6 +134,22 @@ def test_a_course_that_cannot_be_trained_is_told_and_left(tmp_path: Path) -> Non
     assert report.states[1].rate == 0.9
 
 
+def test_a_slice_too_short_for_a_run_to_begin_is_no_failure(tmp_path: Path) -> None:
+    world = World(tmp_path, {"a": [(0.9, 1.0)]})
+    honest, calls = world.carry_out, []
+
+    def slow_at_first(piece: Piece) -> int:
+        calls.append(piece)
+        if len(calls) > 1:
+            return honest(piece)
+        world.now += piece.seconds
+        return -15
+
+    world.carry_out = slow_at_first  # type: ignore[method-assign]
+    (state,) = campaign(world).run().states
+    assert (state.problem, state.rate, len(calls)) == ("", 0.9, 2)
+
+
 states = st.builds(
     CourseState,
     name=st.text("abc", min_size=1, max_size=3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -27,7 +28,8 @@ from longhaul.runs.reader import read_events, read_metrics
 from longhaul.runs.record import Status
 from longhaul.tasks.kind import Campaign, Course
 
-CLEAN_ENDS = (0, 130, 143)
+CLEAN_ENDS = (0, 130, 143, -signal.SIGTERM)
+"""Done, stopped after a checkpoint, or stopped before there was anything to save."""
 STATE_FILE, TABLE_FILE = "campaign.json", "campaign.md"
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -201,7 +203,7 @@ class CampaignRunner:
             return replace(state, problem=problem)
         run = self._find(name)
         if run is None:
-            return replace(state, problem="the run left no directory")
+            return replace(state, worths=(*state.worths, state.worth))
         state = self._measured(replace(state, run=str(run.path)), run)
         if request.films and state.rate > 0 and not state.film:
             state = replace(state, film=self._film(run, name))
