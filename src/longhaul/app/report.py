@@ -123,4 +123,3 @@ def _background(
         preset=preset,
         plots=plots,
     )
-
