@@ -22,9 +22,13 @@ docs_EXTRAS := box2d,docs
 ROM_PACKAGE := gym-super-mario-bros
 GAME := $(if $(filter none,$(ROM)),,.venv/rom)
 
+# NetHack comes as a wheel for some versions of Python only; building it needs more than pip brings.
+NETHACK := .venv/nethack
+
 # What is compiled to native code, once, into the caches beside it.
 NATIVE := $(wildcard src/longhaul/envs/nes/*.py src/longhaul/envs/probes/*.py \
-	src/longhaul/tasks/fish/*.py src/longhaul/tasks/mario/game/*.py src/longhaul/tasks/mario/reward/*.py)
+	src/longhaul/tasks/fish/*.py src/longhaul/tasks/mario/game/*.py src/longhaul/tasks/mario/reward/*.py \
+	src/longhaul/tasks/nethack/*.py)
 
 # A virtual environment holds absolute paths: one that was moved is made again.
 ifneq "$(shell cat .venv/made-in 2>/dev/null)" "$(CURDIR)"
@@ -36,10 +40,10 @@ endif
 .NOTPARALLEL:
 .PHONY: train test lint check bench peers-mario docs clean help moved
 
-train: .venv/ready-train $(if $(filter mario%,$(TASK)),$(GAME)) ## train TASK (default fish); more options in ARGS="..."
+train: .venv/ready-train $(if $(filter mario%,$(TASK)),$(GAME)) $(if $(filter nethack%,$(TASK)),$(NETHACK)) ## train TASK (default fish); more options in ARGS="..."
 	@$(BIN)/longhaul train "$(TASK)" $(ARGS)
 
-test: .venv/ready-dev $(GAME) .venv/compiled ## run the test suite; ARGS="-m slow" for the long ones
+test: .venv/ready-dev $(GAME) $(NETHACK) .venv/compiled ## run the test suite; ARGS="-m slow" for the long ones
 	@$(BIN)/python -m pytest $(ARGS)
 
 lint: .venv/ready-dev ## format, lint, spelling, types and layers, without the tests
@@ -49,11 +53,11 @@ lint: .venv/ready-dev ## format, lint, spelling, types and layers, without the t
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-check: lint $(GAME) .venv/compiled ## lint, then all tests with the coverage floor: one meaning of green
+check: lint $(GAME) $(NETHACK) .venv/compiled ## lint, then all tests with the coverage floor: one meaning of green
 	@$(BIN)/python -m pytest -n 0 tests/test_layout.py tests/test_repository.py
 	@$(BIN)/python -m pytest -m 'not slow' --cov
 
-bench: .venv/ready-dev ## steps per second on TASK, beside Stable-Baselines3
+bench: .venv/ready-dev $(if $(filter nethack%,$(TASK)),$(NETHACK)) ## steps per second on TASK, beside Stable-Baselines3
 	@$(BIN)/longhaul bench train "$(TASK)" --peer sb3 $(ARGS)
 
 peers-mario: ## put other people's ways to run the game into .venv-peers, for bench env mario
@@ -105,6 +109,11 @@ help: ## list these targets
 .venv/rom: constraints.txt .venv/made-in
 	@if $(PIP) --no-deps $(ROM_PACKAGE); then touch $@; \
 	else echo "$(ROM_PACKAGE) could not be installed: what needs the game is left out" >&2; fi
+
+# Without it its tests skip and say so; training it stops and says so.
+.venv/nethack: pyproject.toml constraints.txt .venv/made-in
+	@if $(PIP) --no-build-isolation --only-binary nle -e '.[nethack]'; then touch $@; \
+	else echo "nle could not be installed: what needs NetHack is left out" >&2; fi
 
 .venv/compiled: $(NATIVE)
 	@echo "Compiling the environments (a minute the first time)"
