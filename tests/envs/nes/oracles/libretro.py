@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import shutil
 import tempfile
+from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, byref, c_bool, c_char_p, c_int16, c_size_t, c_uint, c_void_p
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,8 @@ GET_CAN_DUPE = 3
 SYSTEM_RAM = 2
 # From the bits of a console's controller to libretro's numbering of buttons.
 BUTTONS = (8, 0, 2, 3, 4, 5, 6, 7)
-SETTINGS = {b"fceumm_region": b"NTSC", b"fceumm_overscan_h_left": b"0"}
+SETTINGS = {b"fceumm_region": b"NTSC", b"fceumm_overscan": b"disabled"}
+"""A console of the kind sold in America, whose whole screen is shown."""
 
 Environment = CFUNCTYPE(c_bool, c_uint, c_void_p)
 VideoRefresh = CFUNCTYPE(None, c_void_p, c_uint, c_uint, c_size_t)
@@ -45,6 +48,8 @@ def bytes_at(address: int, count: int) -> NDArray[np.uint8]:
 
 class LibretroConsole:
     """One console; `ram` is a live view of its memory."""
+
+    lines_shown = 240
 
     def __init__(self, library: Path, image: bytes) -> None:
         self._pads = [0, 0]
@@ -127,3 +132,7 @@ class LibretroConsole:
     def load(self, state: bytes) -> None:
         """Continue from a saved state."""
         assert self._core.retro_unserialize(state, c_size_t(len(state)))
+
+    def keep(self) -> Callable[[], None]:
+        """Return what brings the console back to the present moment."""
+        return functools.partial(self.load, self.save())
