@@ -14,12 +14,14 @@ PIP_FLAGS := --disable-pip-version-check $(if $(V),,-qq)
 PIP := $(BIN)/python -m pip install $(PIP_FLAGS) -c constraints.txt
 
 # What each kind of work installs beside the core.
-train_EXTRAS := box2d,plots,video
-dev_EXTRAS := box2d,dev,marl,peers,plots,video
+train_EXTRAS := box2d,parquet,plots,tb,video
+dev_EXTRAS := box2d,dev,marl,onnx,parquet,peers,plots,tb,video
 docs_EXTRAS := box2d,docs
 
 # Never a dependency: installed without its own ones, and its code is never imported.
 ROM_PACKAGE := gym-super-mario-bros
+# Holds the core that tests compare the console with; nothing else of it is used.
+ORACLE_PACKAGE := stable-retro==1.0.1
 GAME := $(if $(filter none,$(ROM)),,.venv/rom)
 
 # NetHack comes as a wheel for some versions of Python only; building it needs more than pip brings.
@@ -60,11 +62,12 @@ check: lint $(GAME) $(NETHACK) .venv/compiled ## lint, then all tests with the c
 bench: .venv/ready-dev $(if $(filter nethack%,$(TASK)),$(NETHACK)) ## steps per second on TASK, beside Stable-Baselines3
 	@$(BIN)/longhaul bench train "$(TASK)" --peer sb3 $(ARGS)
 
-peers-mario: ## put other people's ways to run the game into .venv-peers, for bench env mario
+peers-mario: ## put other people's ways to run the game into .venv-peers, to compare with
 	@test -d .venv-peers || "$${PYTHON:-python3}" -m venv .venv-peers
 	@.venv-peers/bin/python -m pip install $(PIP_FLAGS) setuptools==65.5.1 wheel==0.45.1
 	@.venv-peers/bin/python -m pip install $(PIP_FLAGS) --no-build-isolation \
 		-r benchmarks/mario_peers.txt
+	@.venv-peers/bin/python -m pip install $(PIP_FLAGS) --no-deps $(ORACLE_PACKAGE)
 
 docs: .venv/ready-docs ## write docs/reference/, then build site/, failing on a broken link
 	@$(BIN)/python -m longhaul.cli.reference docs/reference

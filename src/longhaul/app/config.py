@@ -11,7 +11,7 @@ from longhaul.envs.config import EnvConfig
 from longhaul.learn.config import LearnConfig
 from longhaul.nets.config import PolicyConfig
 from longhaul.report.config import ReportConfig
-from longhaul.runs.config import CheckpointConfig
+from longhaul.runs.config import CheckpointConfig, TrackConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,8 @@ class RunConfig:
     """When to save and what to keep."""
     report: ReportConfig = field(default_factory=ReportConfig)
     """What is left behind for people to look at."""
+    track: TrackConfig = field(default_factory=TrackConfig)
+    """Where curves are shown while the run trains."""
 
     def __post_init__(self) -> None:
         for key, value in (
@@ -75,6 +77,7 @@ FREE_TO_CHANGE = (
     "total_timesteps",
     "checkpoint",
     "report",
+    "track",
     "evaluate.final_episodes",
     "evaluate.num_envs",
     "env.processes",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from longhaul.app.assemble import Assembled
 from longhaul.app.cases import PlayedCase, choose, seeded_cases, suite_cases
@@ -27,11 +28,13 @@ class Rushes:
         config: RunConfig,
         assembled: Assembled,
         tell: Callable[[str], None],
+        shown: Callable[[Progress, Path], None] = lambda progress, film: None,
     ) -> None:
         self._run = run
         self._config = config
         self._assembled = assembled
         self._tell = tell
+        self._shown = shown
         self._failed = False
 
     def write(self, progress: Progress, metrics: Metrics) -> None:
@@ -45,7 +48,9 @@ class Rushes:
             for rank, case in enumerate(worst, start=1):
                 name = f"iter{progress.iteration:03d}_tail_rank{rank}_ep{case.number}.mp4"
                 reel = Reel(trained, case, {})
-                encode(reel.frames(), self._run.media / name, frames_per_second=FRAMES_PER_SECOND)
+                film = self._run.media / name
+                encode(reel.frames(), film, frames_per_second=FRAMES_PER_SECOND)
+                self._shown(progress, film)
         except LonghaulError as error:
             self._failed = True
             self._tell(f"no films of evaluations: {error}")

@@ -20,6 +20,7 @@ from longhaul.app.metrics import declared_metrics, declares
 from longhaul.app.records import RecordsSink
 from longhaul.app.report import keep_panels
 from longhaul.app.rushes import Rushes
+from longhaul.app.track import begin_tracking
 from longhaul.core.errors import LonghaulError, ResourceError
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
@@ -94,9 +95,12 @@ def carry_out(
         keep_config(run, config)
         assembled = set_up(run, config, place, device)
         keep_panels(run, assembled.task, assembled.settings)
+        tracking = begin_tracking(run, config, assembled, clocks)
         if config.report.film_evaluations:
-            assembled.parts.recorder.add_sink(Rushes(run, config, assembled, display.notice))
+            rushes = Rushes(run, config, assembled, display.notice, tracking.film)
+            assembled.parts.recorder.add_sink(rushes)
         stack.callback(assembled.parts.recorder.close)
+        stack.callback(tracking.finish, assembled.parts.recorder, display.notice)
         if assembled.task.records is not None:
             assembled.parts.recorder.add_sink(RecordsSink(run, config, assembled.task, clocks))
         stack.callback(assembled.parts.collector.close)

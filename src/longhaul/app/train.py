@@ -16,6 +16,7 @@ from longhaul.app.configure import differences, from_values, parse_override, rea
 from longhaul.app.device import choose_device
 from longhaul.app.plan import memory_plan, replay_plan
 from longhaul.app.session import Asked, carry_out
+from longhaul.app.track import check_trackers
 from longhaul.core.config import merge
 from longhaul.core.errors import ConfigError
 from longhaul.core.task import Task
@@ -41,6 +42,7 @@ def show_plan(config: RunConfig, *, as_json: bool) -> str:
 
 def train_task(config: RunConfig, root: Path, asked: Asked) -> int:
     """Train a task, continuing an unfinished run of the same task, name and seed."""
+    check_trackers(config.track)
     choose_device(config.device, require_gpu=asked.require_gpu)
     run = find_unfinished(root, config.task, config.name, config.seed)
     if run is not None and not list_checkpoints(run.checkpoints) and changed_keys(run, config):
@@ -54,6 +56,7 @@ def train_task(config: RunConfig, root: Path, asked: Asked) -> int:
 
 def build_checked(config: RunConfig) -> Task:
     """Return the task once its schedule, network and replay were planned, for their errors."""
+    check_trackers(config.track)
     task = build_task(config)
     build_schedule(config, task, build_settings(config, task))
     task.make_policy()
@@ -84,6 +87,7 @@ def resume_run(
         values["total_timesteps"] = total_timesteps
     config = from_values(values)
     check_same(run, config)
+    check_trackers(config.track)
     return carry_out(run, config, asked)
 
 

@@ -51,6 +51,8 @@ def _list_words(inner: tuple[Any, ...]) -> str:
     count = "" if len(inner) == 1 or inner[-1] is Ellipsis else f"{len(inner)} "
     if many in _PLAIN:
         return f"list of {count}{_PLAIN[many][1]}"
+    if typing.get_origin(many) is Literal:
+        return f"list of {count}{type_words(many)}"
     if dataclasses.is_dataclass(many):
         return (
             f"list of {count}tables, each a [{typing.cast(type, many).__name__}](#{anchor(many)})"

@@ -37,6 +37,7 @@ def train(
     capture_video: Annotated[
         bool, typer.Option("--capture-video", help="Film the worst episode of every evaluation.")
     ] = False,
+    track: options.Track = None,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Leave films, plots and a report behind.")
     ] = True,
@@ -55,6 +56,7 @@ def train(
         "num_envs": num_envs,
         "device": device,
         "report": {"film_evaluations": 1} if capture_video else None,
+        "track": {"to": track} if track else None,
     }
     resolved = resolve(
         ConfigSources(task=task, preset=preset, file=config, flags=flags, overrides=overrides or ())

@@ -28,3 +28,7 @@ Seed = Annotated[int | None, typer.Option(help="The run's seed.")]
 NumEnvs = Annotated[int | None, typer.Option(help="Environments stepped side by side.")]
 TotalTimesteps = Annotated[int | None, typer.Option(help="Steps to train for, over all envs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while training.")]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(help="Show curves in tensorboard, wandb or mlflow as well; may be repeated."),
+]

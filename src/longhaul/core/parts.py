@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from longhaul.core.env import Episode
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
 from longhaul.core.rollout import Rollout
@@ -54,6 +56,31 @@ class MetricSink(Protocol):
 
     def write(self, progress: Progress, metrics: Metrics) -> None:
         """Take one iteration's metrics."""
+
+    def close(self) -> None:
+        """Flush."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One iteration as it went into the logs."""
+
+    progress: Progress
+    metrics: Metrics
+    timings: Metrics
+    settings: Settings
+    """What the iteration ran with."""
+    episodes: Sequence[Episode]
+
+
+class Witness(Protocol):
+    """Somebody who follows a run iteration by iteration."""
+
+    def begin(self, progress: Progress) -> None:
+        """Take note of where the run begins or goes on; called once, before anything is seen."""
+
+    def see(self, recorded: Recorded) -> None:
+        """Take one iteration, which is in the logs already."""
 
     def close(self) -> None:
         """Flush."""

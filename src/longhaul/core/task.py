@@ -8,7 +8,7 @@ from typing import Any
 
 from longhaul.core.control import Controller
 from longhaul.core.env import EnvSource, Episode
-from longhaul.core.metrics import Metric, Metrics
+from longhaul.core.metrics import Alias, Metric, Metrics
 from longhaul.core.panel import Panel
 from longhaul.core.policy import Policy
 from longhaul.core.run_log import Records, RunLog
@@ -45,6 +45,8 @@ class Task:
     summarise: Callable[[Sequence[Episode]], Metrics]
     settings: tuple[Setting[Any], ...] = ()
     metrics: tuple[Metric, ...] = ()
+    aliases: tuple[Alias, ...] = ()
+    """Names its users know from before, for curves and for the reference."""
     controllers: tuple[Controller[Any], ...] = ()
     evaluation: Evaluation = field(default_factory=Evaluation)
     panels: tuple[Panel, ...] = ()

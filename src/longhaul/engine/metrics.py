@@ -25,6 +25,7 @@ METRICS = (
 """Rows of metrics.jsonl: they depend on the run's course alone and on no clock."""
 
 TIMINGS = (
+    Metric("time/wall", "when the iteration ended, since 1970", "s"),
     Metric("time/fps", "speed of this iteration, over all rows", "steps/s"),
     Metric("time/session_fps", "mean speed since this process began", "steps/s"),
     Metric("time/session_seconds", "time since this process began", "s"),

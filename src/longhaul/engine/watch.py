@@ -19,9 +19,11 @@ class Watch:
         self,
         *,
         clock: Callable[[], float] = time.perf_counter,
+        wall: Callable[[], float] = time.time,
         entered: Callable[[str], None] = lambda stage: None,
     ) -> None:
         self._clock = clock
+        self._wall = wall
         self._entered = entered
         self._began = self._lap_began = clock()
         self._spent: dict[str, float] = {}
@@ -56,6 +58,7 @@ class Watch:
         seconds = max(now - self._lap_began, 1e-9)
         self._env_steps += rollout.env_steps
         metrics = {
+            "time/wall": self._wall(),
             "time/fps": rollout.env_steps / seconds,
             "time/session_fps": self._env_steps / max(now - self._began, 1e-9),
             "time/session_seconds": now - self._began,

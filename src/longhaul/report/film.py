@@ -252,6 +252,16 @@ def count_frames(path: Path, command: str = "") -> int:
     return sum(not line.startswith(b"#") for line in done.stdout.splitlines())
 
 
+def gif_of(path: Path, *, widest: int = 320, frames_per_second: int = 15) -> bytes:
+    """Return a film as a small GIF, for viewers that know no films."""
+    scale = f"fps={frames_per_second},scale='min({widest},iw)':-2"
+    done = _run([find_ffmpeg(), "-v", "error", "-i", str(path), "-vf", scale, "-f", "gif", "-"])
+    if done.returncode != 0:
+        words = done.stderr.decode(errors="replace").strip().splitlines()
+        raise FilmError(f"{path.name} makes no GIF: {words[-1] if words else 'no reason given'}")
+    return done.stdout
+
+
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)

@@ -1,10 +1,13 @@
-"""How often a run is saved and what is kept."""
+"""How often a run is saved, what is kept, and where else it is shown."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from longhaul.core.errors import ConfigError
+
+TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +55,38 @@ class CheckpointConfig:
             raise ConfigError(
                 f"checkpoint.most_share = {self.most_share!r} must be above 0 and at most 1"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class TrackConfig:
+    """Where curves are shown beside the run directory; a tracker never slows or stops a run."""
+
+    to: tuple[TrackerName, ...] = ()
+    """Trackers to send metrics, histograms and films to; `--track` adds one. TensorBoard's files
+    are in the run directory."""
+
+    project: str = "longhaul"
+    """The project of Weights & Biases, and the experiment of MLflow."""
+
+    mlflow_uri: str = ""
+    """Where MLflow keeps its runs; empty takes MLFLOW_TRACKING_URI, or the folder `mlruns`."""
+
+    histogram_seconds: float = 60.0
+    """Time between two histograms of weights, returns and lengths; 0 leaves them out."""
+
+    queue: int = 1000
+    """Iterations that may wait for a slow tracker; more are dropped and counted."""
+
+    patience_seconds: float = 10.0
+    """How long the end of a run waits for trackers to take what is left."""
+
+    def __post_init__(self) -> None:
+        for name, value, low in (
+            ("histogram_seconds", self.histogram_seconds, 0),
+            ("queue", self.queue, 1),
+            ("patience_seconds", self.patience_seconds, 0),
+        ):
+            if not value >= low:
+                raise ConfigError(f"track.{name} = {value!r} must be at least {low}")
+        if len(set(self.to)) < len(self.to):
+            raise ConfigError(f"track.to = {list(self.to)} names a tracker twice")

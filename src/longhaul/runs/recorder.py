@@ -6,16 +6,17 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from longhaul.core.control import View
 from longhaul.core.env import Episode
 from longhaul.core.errors import CheckpointError, ConfigError
 from longhaul.core.metrics import Metrics
-from longhaul.core.parts import MetricSink
+from longhaul.core.parts import MetricSink, Recorded, Witness
 from longhaul.core.progress import Progress
 from longhaul.core.settings import Assignment, Settings
 from longhaul.core.state import Stateful
@@ -29,6 +30,7 @@ from longhaul.runs.retention import remove_leftovers
 from longhaul.runs.rewind import LogProblem, rewind_log
 
 logger = logging.getLogger(__name__)
+_Told = TypeVar("_Told")
 # What a part raises when it is given the state of another kind or size of part.
 _MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError)
 
@@ -70,6 +72,7 @@ class Recorder:
         self._lock = lock
         self._clocks = clocks
         self._sinks = list(sinks)
+        self._witnesses: list[Witness] = []
         self._logs: dict[str, LogWriter] = {}
         self._sessions = LogWriter(directory.sessions)
         self._noting = threading.RLock()
@@ -96,6 +99,8 @@ class Recorder:
         self._saved_iteration, self._saved_at = progress.iteration, self._clocks.monotonic()
         write_status(self._directory.record, Status.RUNNING)
         self._note_restoration(progress, removed)
+        for witness in tuple(self._witnesses):
+            self._tell(self._witnesses, witness, partial(witness.begin, progress))
         return progress, settings
 
     def record(
@@ -122,6 +127,9 @@ class Recorder:
             log.flush()
         self._take_score(view)
         self._feed_sinks(progress, {**view.metrics, **timings})
+        seen = Recorded(progress, view.metrics, timings, view.settings, episodes)
+        for witness in tuple(self._witnesses):
+            self._tell(self._witnesses, witness, partial(witness.see, seen))
 
     def _take_score(self, view: View) -> None:
         """Remember the metric checkpoints are ranked by; a new best one is worth a checkpoint."""
@@ -175,6 +183,10 @@ class Recorder:
         """Pass metrics on to one more sink."""
         self._sinks.append(sink)
 
+    def add_witness(self, witness: Witness) -> None:
+        """Let one more follow the run; call it before `restore`."""
+        self._witnesses.append(witness)
+
     def note(self, event: str, **facts: Any) -> None:
         """Write what happened to this process into sessions.jsonl, with the time."""
         row = {"time": self._clocks.stamp(), "event": event, "pid": os.getpid(), **facts}
@@ -190,12 +202,14 @@ class Recorder:
 
     def close(self) -> None:
         """Flush and close all logs and sinks."""
-        for sink in self._sinks:
+        listeners: list[MetricSink | Witness] = [*self._sinks, *self._witnesses]
+        for listener in listeners:
             try:
-                sink.close()
+                listener.close()
             except Exception:
                 logger.exception("a metric sink failed to close")
         self._sinks.clear()
+        self._witnesses.clear()
         for log in (*self._logs.values(), self._sessions):
             log.close()
 
@@ -270,14 +284,17 @@ class Recorder:
         self.note("started" if found.checkpoint is None else "resumed", **facts)
 
     def _feed_sinks(self, progress: Progress, metrics: Metrics) -> None:
-        """Pass metrics on; a sink that fails is told once and left out from then on."""
         for sink in tuple(self._sinks):
-            try:
-                sink.write(progress, metrics)
-            except Exception as error:
-                logger.exception("a metric sink failed and is left out")
-                self._sinks.remove(sink)
-                self.note("sink_failed", sink=type(sink).__name__, error=repr(error))
+            self._tell(self._sinks, sink, partial(sink.write, progress, metrics))
+
+    def _tell(self, told: list[_Told], one: _Told, news: Callable[[], None]) -> None:
+        """Pass news on; a listener that fails is told of once and left out from then on."""
+        try:
+            news()
+        except Exception as error:
+            logger.exception("a metric sink failed and is left out")
+            told.remove(one)
+            self.note("sink_failed", sink=type(one).__name__, error=repr(error))
 
 
 def _episode_line(progress: Progress, episode: Episode) -> bytes:

@@ -28,6 +28,7 @@ from longhaul.tasks.fish.tail.plan import METRICS as TAIL_METRICS
 from longhaul.tasks.fish.tail.plan import plan_tail, summarise_tail
 from longhaul.tasks.fish.tail.queue import TAIL_TYPE
 from longhaul.tasks.fish.trace.exports import SuiteBeginnings, fish_records
+from longhaul.tasks.fish.trace.tags import ALIASES
 from longhaul.tasks.kind import EnvVariant, Predecessor, TaskKind, TaskRequest, Tool
 
 METRICS = (
@@ -63,6 +64,7 @@ def build(request: TaskRequest) -> Task:
         summarise=summarise,
         settings=(*options.settings(), *tail.settings, *steering.settings),
         metrics=(*METRICS, *EVALUATION_METRICS, *TAIL_METRICS, *GATE_METRICS),
+        aliases=ALIASES,
         # The gate asks for the type of the tail's stage, so the queue goes first.
         controllers=(*tail.controllers, *steering.controllers),
         evaluation=Evaluation(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from longhaul.core.metrics import PLACE, Alias
+from longhaul.tasks.fish.tail.queue import TAIL_TYPE
 from longhaul.tasks.fish.trace.history import DEATH_STATS, SUMMARY
 
 CUSTOM: Mapping[str, str] = {
@@ -56,3 +58,12 @@ TAGS: Mapping[str, str] = {
     "eval_single/avg_steps": "eval/mean_ep_length",
 }  # fmt: skip
 """Every tag of the original with the metric or setting that tells the same."""
+
+ALIASES = (
+    *(Alias(tag, metric) for tag, metric in TAGS.items()),
+    *(
+        Alias(f"custom/{tag}_{PLACE}", metric, by=TAIL_TYPE.name, note="while that type is on")
+        for tag, metric in BY_TYPE.items()
+    ),
+)
+"""The same for whoever draws curves."""

@@ -1,0 +1,159 @@
+"""The trackers a run was asked to feed, put together and told of."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import assert_never
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from longhaul.app.assemble import Assembled
+from longhaul.app.config import RunConfig
+from longhaul.app.configure import to_values
+from longhaul.app.metrics import declared_metrics
+from longhaul.app.records import opening_settings
+from longhaul.core.policy import Policy
+from longhaul.core.progress import Progress
+from longhaul.core.task import Task
+from longhaul.report.film import FilmError, gif_of
+from longhaul.runs.clocks import Clocks
+from longhaul.runs.config import TrackConfig, TrackerName
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.recorder import Recorder
+from longhaul.runs.track.background import BackgroundTracker, Feed
+from longhaul.runs.track.points import Points
+from longhaul.runs.track.tracker import MissingPackageError, Subject, Tracker
+
+PACKAGES: dict[TrackerName, tuple[str, str]] = {
+    "tensorboard": ("tensorboardX", "tb"),
+    "wandb": ("wandb", "wandb"),
+    "mlflow": ("mlflow", "mlflow"),
+}
+"""What each tracker needs, and the extra that brings it."""
+MOST_WEIGHTS = 100_000
+"""Numbers of one tensor that a histogram is made of."""
+
+
+def check_trackers(config: TrackConfig) -> None:
+    """Refuse a tracker whose package is missing, before the run begins."""
+    for name in config.to:
+        package, extra = PACKAGES[name]
+        if importlib.util.find_spec(package) is None:
+            raise MissingPackageError(name, extra)
+
+
+class Tracking:
+    """All trackers of a run."""
+
+    def __init__(self, trackers: Mapping[TrackerName, BackgroundTracker]) -> None:
+        self._trackers = dict(trackers)
+
+    def film(self, progress: Progress, path: Path) -> None:
+        """Show a film of an evaluation everywhere; its rank, not its number, names it."""
+        rank = next((part for part in path.stem.split("_") if part.startswith("rank")), "rank1")
+        for tracker in self._trackers.values():
+            tracker.film(progress, f"eval/film_{rank}", path)
+
+    def finish(self, recorder: Recorder, tell: Callable[[str], None]) -> None:
+        """Wait for all, then say and write down what a tracker did not get."""
+        for name, tracker in self._trackers.items():
+            tracker.close()
+            tally = tracker.tally
+            if tally.is_finished and not tally.dropped and not tally.failed:
+                continue
+            why = tally.problem or "it was too slow"
+            tell(
+                f"{name} lacks {tally.dropped + tally.failed} points of this run ({why}); "
+                "the run directory has them all"
+            )
+            recorder.note(
+                "tracker_lost_points",
+                tracker=name,
+                sent=tally.sent,
+                dropped=tally.dropped,
+                failed=tally.failed,
+                finished=tally.is_finished,
+                problem=tally.problem,
+            )
+
+
+def begin_tracking(
+    run: RunDirectory, config: RunConfig, assembled: Assembled, clocks: Clocks
+) -> Tracking:
+    """Let the asked-for trackers follow the run."""
+    track = config.track
+    if not track.to:
+        return Tracking({})
+    subject = subject_of(run, config, assembled.task)
+    points = Points(run, opening_settings(config, assembled.task), assembled.task.aliases)
+    feed = Feed(
+        points.scalars,
+        points.history,
+        lambda: sample_weights(assembled.policy),
+        track.histogram_seconds,
+    )
+    made = {
+        name: BackgroundTracker(
+            make_tracker(name, subject, track, clocks),
+            feed,
+            clocks,
+            capacity=track.queue,
+            patience_seconds=track.patience_seconds,
+        )
+        for name in track.to
+    }
+    for tracker in made.values():
+        assembled.parts.recorder.add_witness(tracker)
+    return Tracking(made)
+
+
+def subject_of(run: RunDirectory, config: RunConfig, task: Task) -> Subject:
+    """Return how the run is introduced."""
+    meanings = {metric.name: metric.described for metric in declared_metrics([task])}
+    return Subject(run.path, config.task, config.name, config.seed, to_values(config), meanings)
+
+
+def make_tracker(
+    name: TrackerName, subject: Subject, track: TrackConfig, clocks: Clocks
+) -> Tracker:
+    """Return the tracker of a name; its package is imported here and not before."""
+    match name:
+        case "tensorboard":
+            from longhaul.runs.track.tensorboard import TensorBoard
+
+            return TensorBoard(subject, clocks, moving_picture)
+        case "wandb":
+            from longhaul.runs.track.weights_and_biases import WeightsAndBiases
+
+            return WeightsAndBiases(subject, track.project)
+        case "mlflow":
+            from longhaul.runs.track.mlflow import MLflow
+
+            return MLflow(subject, track.project, track.mlflow_uri)
+        case _:
+            assert_never(name)
+
+
+def moving_picture(path: Path) -> tuple[bytes, int, int] | None:
+    """Return a film as a GIF with its size; None if there is nothing to make it with."""
+    try:
+        content = gif_of(path)
+    except FilmError:
+        return None
+    width, height = (int.from_bytes(content[at : at + 2], "little") for at in (6, 8))
+    return content, width, height
+
+
+def sample_weights(policy: Policy) -> dict[str, NDArray[np.float32]]:
+    """Return copies of the policy's weights, thinned out where there are very many."""
+    found = {}
+    with torch.no_grad():
+        for name, weights in policy.named_parameters():
+            flat = weights.detach().flatten()
+            flat = flat[:: max(flat.numel() // MOST_WEIGHTS, 1)]
+            found[name] = flat.to("cpu", torch.float32, copy=True).numpy()
+    return found

@@ -1,0 +1,73 @@
+"""Weights & Biases: online, offline or dead, as the package's own variables and login say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from longhaul.core.progress import Progress
+from longhaul.runs.track.tracker import NOTHING, MissingPackageError, Point, Subject
+
+try:
+    import wandb
+except ModuleNotFoundError as error:
+    raise MissingPackageError("wandb", "wandb") from error
+
+LONGEST_ID = 128
+
+
+class WeightsAndBiases:
+    """Sends points to a run of W&B that every process of our run goes on with."""
+
+    def __init__(self, subject: Subject, project: str) -> None:
+        self._subject = subject
+        self._project = project
+        self._run: Any = None
+        self._known = NOTHING
+
+    def open(self, progress: Progress) -> int:
+        """Go on with the run of this id, or begin it.
+
+        What was sent after the checkpoint stays, because W&B takes nothing back; the run makes
+        the same points again. An offline folder knows nothing of earlier ones and gets it all.
+        """
+        subject = self._subject
+        self._run = wandb.init(
+            project=self._project,
+            id=subject.id[-LONGEST_ID:],
+            name=f"{subject.name}-s{subject.seed}",
+            group=subject.task.replace(":", "-"),
+            dir=str(subject.directory),
+            config=dict(subject.config),
+            resume="allow",
+            reinit="create_new",
+            settings=wandb.Settings(
+                console="off",
+                disable_git=True,
+                disable_code=True,
+                silent=True,
+                x_disable_stats=True,
+            ),
+        )
+        self._known = int(self._run.step) - 1 if self._run.resumed else NOTHING
+        return self._known
+
+    def write(self, point: Point) -> None:
+        """Log a moment under its number of steps."""
+        if point.env_steps <= self._known:
+            return
+        values: dict[str, Any] = dict(point.scalars)
+        values |= {name: wandb.Histogram(list(held)) for name, held in point.histograms.items()}
+        values |= {
+            name: wandb.Video(str(path), format=path.suffix[1:])
+            for name, path in point.films.items()
+        }
+        self._run.log(values, step=point.env_steps)
+
+    def flush(self) -> None:
+        """Nothing: the package sends by itself."""
+
+    def close(self) -> None:
+        """Finish the run of this process."""
+        if self._run is not None:
+            self._run.finish(quiet=True)
+            self._run = None
