@@ -1,0 +1,271 @@
+"""The player's network as a policy of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from longhaul.core.errors import ConfigError
+from longhaul.core.policy import Act, Judgement, Policy
+from longhaul.core.rollout import Memory, Sequences, TensorTree
+from longhaul.core.settings import Settings
+from longhaul.core.spaces import Part
+from longhaul.nets import categorical
+from longhaul.nets.core import NoCore, SequenceCore
+from longhaul.nets.recurrent import Gru, Lstm
+from longhaul.tasks.nethack.policy import losses
+from longhaul.tasks.nethack.policy.fusion import build_fusion
+from longhaul.tasks.nethack.policy.graph import GraphStream, Spoken
+from longhaul.tasks.nethack.policy.health import measures
+from longhaul.tasks.nethack.policy.layers import ROUTER_GAIN, VALUE_GAIN, ExpertBank, ending_in
+from longhaul.tasks.nethack.policy.memo import Memo, distinct
+from longhaul.tasks.nethack.policy.options import PolicyOptions
+from longhaul.tasks.nethack.policy.projection import ROUTERS, RouterKind, route
+from longhaul.tasks.nethack.policy.settings import ALIGNMENT_TEMPERATURE, ROUTER, TEMPERATURE
+from longhaul.tasks.nethack.policy.sight import REQUIRED, Sight
+from longhaul.tasks.nethack.policy.situations import Situations
+from longhaul.tasks.nethack.policy.thought import Thought
+from longhaul.tasks.nethack.rules import RuleGraph
+from longhaul.tasks.nethack.vocabulary import ACTION_COUNT, ATOM_BITS, EXPERTS
+
+ALPHA = "alpha"
+"""The memory's name of the experts' weights of the step before."""
+FARTHEST = 20.0
+"""Logits are kept within plus and minus this, before the mask."""
+
+
+class ExpertPolicy(Policy):
+    """Experts whose weights a router sets by what is seen and what the rules want."""
+
+    of_expert: Tensor
+
+    def __init__(self, parts: Mapping[str, Part], graph: RuleGraph, options: PolicyOptions) -> None:
+        super().__init__()
+        for name in REQUIRED:
+            if name not in parts:
+                raise ConfigError(f"the player needs the observation {name!r}, which is missing")
+        self.options = options
+        self.expert_names = expert_names(options.experts)
+        self.graph = GraphStream(
+            graph,
+            size=options.graph_size,
+            heads=options.graph_heads,
+            rule_boost=options.rule_boost,
+        )
+        self.graph.requires_grad_(not options.freeze_graph)
+        self.register_buffer("of_expert", _expert_shares(graph, options.experts), persistent=False)
+        self.sight = Sight(parts, options)
+        self.core = _build_core(self.sight.outputs, options)
+        self.fusion = build_fusion(options.fusion, self.core.outputs, self.graph.outputs)
+        fused, seen = self.fusion.outputs, self.core.outputs
+        self.router = ending_in(
+            fused,
+            (options.router_size, options.router_size // 2),
+            options.experts,
+            gain=ROUTER_GAIN,
+        )
+        self.experts = ExpertBank(
+            fused if options.experts_see_intent else seen,
+            options.expert_size,
+            ACTION_COUNT,
+            experts=options.experts,
+        )
+        self.critic = ending_in(
+            fused, (options.critic_size, options.critic_size // 2), 1, gain=VALUE_GAIN
+        )
+        self.situations = Situations()
+        self.memo = Memo()
+
+    @property
+    def recurrent(self) -> bool:
+        """True: the weights of the step before are kept beside every step."""
+        return True
+
+    def initial(self, rows: int) -> Memory:
+        """Return zeros."""
+        before = self.of_expert.new_zeros(rows, self.options.experts)
+        return {ALPHA: before, **self.core.initial(rows)}
+
+    def set_noise(self, seed: int) -> None:
+        """Forget what the graph said: a rollout must not show what was asked before it."""
+        self.memo.forget()
+
+    def act(
+        self,
+        obs: TensorTree,
+        memory: Memory,
+        settings: Settings,
+        *,
+        mask: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Act:
+        """Choose actions for [N] rows; without a generator, the most likely ones."""
+        seen, memory = self.core.step(self.sight.forward(obs), _of_core(memory))
+        thought = self._think(seen, self.memo.spoken(self.graph, obs[ATOM_BITS]), settings)
+        logits = self._masked(thought, mask)
+        uniform = None if generator is None else categorical.draw_uniform(logits, generator)
+        action, log_prob = categorical.choose(logits, uniform)
+        alpha = thought.alpha
+        shown = {"expert": alpha.argmax(1)}
+        return Act(action, log_prob, thought.value, {ALPHA: alpha, **memory}, shown)
+
+    def value(self, obs: TensorTree, memory: Memory, settings: Settings) -> Tensor:
+        """Return the value [N] of observations seen with this memory."""
+        seen, _ = self.core.step(self.sight.forward(obs), _of_core(memory))
+        with torch.no_grad():
+            spoken = self.memo.spoken(self.graph, obs[ATOM_BITS])
+        return self._value(self.fusion.forward(seen, spoken.intent))
+
+    def think(self, obs: TensorTree, settings: Settings) -> Thought:
+        """Return what the network makes of observations [N], each an episode's first."""
+        rows = obs[ATOM_BITS].shape[0]
+        seen, _ = self.core.step(self.sight.forward(obs), _of_core(self.initial(rows)))
+        return self._think(seen, self._speak(obs[ATOM_BITS]), settings)
+
+    def judge(self, sequences: Sequences, settings: Settings) -> Judgement:
+        """Return log-probability, entropy and value of each recorded step, and the losses."""
+        shape = sequences.started.shape
+        obs = {name: part.flatten(0, 1) for name, part in sequences.obs.items()}
+        seen = self.sight.forward(obs).unflatten(0, shape)
+        seen, _ = self.core.sequence(seen, _of_core(sequences.memory), sequences.started)
+        atoms = obs[ATOM_BITS]
+        thought = self._think(seen.flatten(0, 1), self._speak(atoms), settings)
+        mask = None if sequences.mask is None else sequences.mask.flatten(0, 1)
+        logits = self._masked(thought, mask)
+        log_prob, entropy = categorical.judge(logits, sequences.action.flatten())
+        alpha = thought.alpha.view(*shape, -1)
+        earlier = sequences.memory[ALPHA].unsqueeze(0)
+        before = torch.cat([earlier, alpha[:-1].detach()])
+        similar = losses.similarity(thought.expert_logits)
+        target = self.target(thought.spoken.score, settings)
+        aux = self._losses(thought, similar, target)
+        aux["temporal"] = losses.temporal(
+            thought.alpha, before.flatten(0, 1), ~sequences.started.flatten()
+        )
+        with torch.no_grad():
+            measured = measures(
+                thought, target, self.situations.forward(atoms), before, sequences.started, mask
+            )
+        return Judgement(
+            log_prob=log_prob.view(shape),
+            entropy=entropy.view(shape),
+            value=thought.value.view(shape),
+            aux_losses=aux,
+            metrics={**measured, **self._usage(thought.alpha)},
+        )
+
+    def target(self, score: Tensor, settings: Settings) -> Tensor:
+        """Return which experts the rules recommend [N, K], by the rules' scores [N, R]."""
+        by_expert = score @ self.of_expert
+        if self.options.align_detach:
+            by_expert = by_expert.detach()
+        return losses.alignment_target(by_expert, settings[ALIGNMENT_TEMPERATURE])
+
+    def _speak(self, atoms: Tensor) -> Spoken:
+        """Return what the graph says about each row, worked out once for equal ones."""
+        found = distinct(atoms)
+        said = self.graph.forward(found.atoms)
+        index = found.index
+        return Spoken(said.intent[index], said.score[index], said.spread[index])
+
+    def _think(self, seen: Tensor, spoken: Spoken, settings: Settings) -> Thought:
+        fused = self.fusion.forward(seen, spoken.intent)
+        temperature = settings[TEMPERATURE]
+        raw: Tensor = self.router(fused)
+        alpha = route(raw, self._router_kind(settings), temperature)
+        of_experts = self.experts.forward(fused if self.options.experts_see_intent else seen)
+        by_row = of_experts.transpose(0, 1)  # [N, K, A]
+        mixed = (alpha.unsqueeze(1) @ by_row).squeeze(1)
+        return Thought(
+            logits=mixed.clamp(-FARTHEST, FARTHEST),
+            value=self._value(fused),
+            alpha=alpha,
+            router_logits=raw / temperature,
+            expert_logits=by_row,
+            spoken=spoken,
+        )
+
+    def _router_kind(self, settings: Settings) -> RouterKind:
+        kind = self.options.router
+        if kind != "schedule":
+            return kind
+        named = settings[ROUTER]
+        if named not in ROUTERS:
+            raise ConfigError(f"router.kind = {named!r} is not one of {', '.join(ROUTERS)}")
+        return named
+
+    def _value(self, fused: Tensor) -> Tensor:
+        worth: Tensor = self.critic(fused)
+        return worth.squeeze(1)
+
+    def _masked(self, thought: Thought, mask: Tensor | None) -> Tensor:
+        """Return logits [N, A] with forbidden actions out of reach."""
+        if self.options.mixing == "logits":
+            return categorical.apply_mask(thought.logits, mask)
+        by_expert = thought.expert_logits.clamp(-FARTHEST, FARTHEST)
+        if mask is not None:
+            by_expert = by_expert.masked_fill(~mask.unsqueeze(1), categorical.FORBIDDEN)
+        shares = torch.softmax(by_expert, 2)
+        mixed = (thought.alpha.unsqueeze(1) @ shares).squeeze(1)
+        return categorical.apply_mask(losses.floored_log(mixed), mask)
+
+    def _losses(self, thought: Thought, similar: Tensor, target: Tensor) -> dict[str, Tensor]:
+        alpha = thought.alpha
+        if self.options.alignment_on == "logits":
+            log_weights = torch.log_softmax(thought.router_logits, 1)
+        else:
+            log_weights = losses.floored_log(alpha)
+        return {
+            "alpha_entropy": losses.alpha_entropy(alpha),
+            "load_balance": losses.load_balance(alpha),
+            "diversity": losses.diversity(similar),
+            "alignment": losses.alignment(target, log_weights),
+            "semantic": losses.semantic(similar),
+            "overlap": losses.overlap(alpha, similar),
+        }
+
+    @torch.no_grad()
+    def _usage(self, alpha: Tensor) -> dict[str, Tensor]:
+        mean = alpha.mean(0)
+        first = nn.functional.one_hot(alpha.argmax(1), alpha.shape[1]).float().mean(0)
+        found = {}
+        for place, name in enumerate(self.expert_names):
+            found[f"policy/expert_weight/{name}"] = mean[place]
+            found[f"policy/expert_share/{name}"] = first[place]
+        return found
+
+
+def expert_names(count: int) -> tuple[str, ...]:
+    """Return what so many experts are called."""
+    if count < len(EXPERTS):
+        groups: list[list[str]] = [[] for _ in range(count)]
+        for number, name in enumerate(EXPERTS):
+            groups[number * count // len(EXPERTS)].append(name)
+        return tuple("_".join(group) for group in groups)
+    return (*EXPERTS, *(f"free_{number}" for number in range(1, count - len(EXPERTS) + 1)))
+
+
+def _expert_shares(graph: RuleGraph, count: int) -> Tensor:
+    """Return [R, K], by which rules' scores become the mean score of each expert's rules."""
+    own = torch.from_numpy(graph.rule_expert.copy())
+    if count < len(EXPERTS):
+        own = own * count // len(EXPERTS)
+    member = nn.functional.one_hot(own, count).float()
+    return member / member.sum(0).clamp(min=1)
+
+
+def _build_core(inputs: int, options: PolicyOptions) -> SequenceCore:
+    match options.core:
+        case "none":
+            return NoCore(inputs)
+        case "gru":
+            return Gru(inputs, options.core_size)
+        case "lstm":
+            return Lstm(inputs, options.core_size)
+
+
+def _of_core(memory: Memory) -> Memory:
+    """Return the memory without what is only kept for the losses."""
+    return {name: part for name, part in memory.items() if name != ALPHA}

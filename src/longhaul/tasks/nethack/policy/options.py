@@ -1,0 +1,86 @@
+"""How the player's network is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from longhaul.core.errors import ConfigError
+from longhaul.tasks.nethack.policy.projection import RouterKind
+
+Fusion = Literal["concat", "cross_attention"]
+Mixing = Literal["logits", "probabilities"]
+CoreKind = Literal["none", "gru", "lstm"]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOptions:
+    """A stream through the rule graph, a router, experts and a critic."""
+
+    fusion: Fusion = "concat"
+    """How what is seen and what the rules say come together: side by side, or by attention."""
+    router: Literal["schedule"] | RouterKind = "schedule"
+    """How weights are made of the router's logits; `schedule` leaves it to the phases."""
+    experts: int = 4
+    """How many experts there are. With two, each stands for two of the rules' experts; those
+    beyond four belong to no rules."""
+    freeze_graph: bool = False
+    """Whether the stream through the rule graph stays as it was drawn instead of learning."""
+    graph_size: int = 64
+    """Width of the graph's embeddings and of the intent vector."""
+    graph_heads: int = 4
+    """Attention heads of the graph; must divide `graph_size`."""
+    rule_boost: float = 2.0
+    """How much a rule that holds adds to its operator's score."""
+    state_size: int = 256
+    """Width of the encoder of what is seen."""
+    router_size: int = 128
+    """Width of the router's first layer; the second has half of it."""
+    expert_size: int = 128
+    """Width of each expert's two layers."""
+    critic_size: int = 256
+    """Width of the critic's first layer; the second has half of it."""
+    experts_see_intent: bool = True
+    """Whether experts are given the intent vector, or only what is seen."""
+    mixing: Mixing = "logits"
+    """Whether the experts' logits or their probabilities are added up."""
+    alignment_on: Literal["logits", "weights"] = "logits"
+    """What the rules' recommendation is compared with: the softmax of the router's logits, which
+    feels a pull for every expert, or the weights, which for one that was left out feel none."""
+    align_detach: bool = True
+    """Whether the recommendation is taken as given, so that alignment moves only the router."""
+    map_channels: int = 16
+    """Channels of the first convolution over the map crop, if the task shows one; the second has
+    twice as many."""
+    map_features: int = 128
+    """Outputs of the network that reads the map crop."""
+    core: CoreKind = "none"
+    """A memory between encoder and router, so that intents can outlast a step. With one, set
+    collect.chunk to 16 or more, without one to 1."""
+    core_size: int = 128
+    """Outputs of the memory."""
+
+    def __post_init__(self) -> None:
+        if self.experts < 2:
+            raise ConfigError(f"options.policy.experts = {self.experts} must be at least 2")
+        if self.graph_size % self.graph_heads:
+            raise ConfigError(
+                f"options.policy.graph_heads = {self.graph_heads} does not divide "
+                f"options.policy.graph_size = {self.graph_size}"
+            )
+        if self.rule_boost < 0:
+            raise ConfigError(f"options.policy.rule_boost = {self.rule_boost} cannot be negative")
+        sizes = {
+            "graph_size": self.graph_size,
+            "graph_heads": self.graph_heads,
+            "state_size": self.state_size,
+            "router_size": self.router_size // 2,
+            "expert_size": self.expert_size,
+            "critic_size": self.critic_size // 2,
+            "map_channels": self.map_channels,
+            "map_features": self.map_features,
+            "core_size": self.core_size,
+        }
+        for name, size in sizes.items():
+            if size < 1:
+                raise ConfigError(f"options.policy.{name} is too small to build a network of")
