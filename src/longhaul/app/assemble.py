@@ -79,6 +79,7 @@ def build_task(config: RunConfig) -> Task:
     evaluate = config.evaluate
     plan = RunPlan(
         total_iterations=config.total_iterations,
+        total_timesteps=0 if config.total_iterations else config.total_timesteps,
         evaluate_every=evaluate.every_iterations,
         suite=evaluate.suite,
         rotate=evaluate.rotate,

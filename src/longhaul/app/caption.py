@@ -17,8 +17,14 @@ MOST_BARS = 8
 class Narrator:
     """Follows one episode and says what there is to say about each moment."""
 
-    def __init__(self, spec: EnvSpec, notes: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        spec: EnvSpec,
+        notes: Mapping[str, str],
+        names: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
         self._spec = spec
+        self._names = names or {}
         self._notes = tuple(notes.items())
         self._values: list[float] = []
         self._active: list[float] = []
@@ -44,7 +50,8 @@ class Narrator:
         if moment.ending is not None:
             facts.append(("ended by", moment.ending.reason.replace("_", " ")))
         curves = [("value", self._values)]
-        bars = [*self._action_bars(moment), *_term_bars(moment.terms), *_shown_bars(moment)]
+        bars = [*self._action_bars(moment), *_term_bars(moment.terms)]
+        bars += _shown_bars(moment, self._names)
         if spec.rows > 1:
             there = f"{spec.row_name} in play"
             bars.insert(0, ("", (Bar(there, active / spec.rows, f"{active} / {spec.rows}"),)))
@@ -99,14 +106,28 @@ def _term_bars(terms: Mapping[str, float]) -> list[tuple[str, tuple[Bar, ...]]]:
     return [("reward so far", tuple(bars))]
 
 
-def _shown_bars(moment: Moment) -> list[tuple[str, tuple[Bar, ...]]]:
-    """Return what the policy tells of itself: shares of whole numbers, means of others."""
+def _shown_bars(
+    moment: Moment, names: Mapping[str, tuple[str, ...]]
+) -> list[tuple[str, tuple[Bar, ...]]]:
+    """Return what the policy tells of itself: shares of whole numbers, means of others.
+
+    Several numbers per row are shares of things that have names, and a group of their own.
+    """
     groups = []
     for name, told in moment.shown.items():
-        if np.issubdtype(told.dtype, np.integer):
+        if told.ndim > 1:
+            shares = told[moment.active].mean(axis=0) if moment.active.any() else told.mean(axis=0)
+            words = names.get(name) or tuple(map(str, range(len(shares))))
+            groups.append((name, tuple(map(_share_bar, words, shares))))
+        elif np.issubdtype(told.dtype, np.integer):
             choices = told[moment.active] if moment.active.any() else told
-            groups.append((name, _choice_bars(choices, int(told.max()) + 1, ())))
+            words = names.get(name, ())
+            groups.append((name, _choice_bars(choices, len(words) or int(told.max()) + 1, words)))
         else:
             mean = float(told.mean())
             groups.append((name, (Bar("mean", mean, f"{mean:.2f}"),)))
     return groups
+
+
+def _share_bar(name: str, share: float) -> Bar:
+    return Bar(name, float(share), f"{100 * share:.0f} %")

@@ -147,7 +147,7 @@ class Reel:
         if STARTS.name in settings:
             settings = settings.with_([STARTS.to(())])
         with closing(self._replay(settings)) as replay:
-            narrator = Narrator(replay.spec, self._notes)
+            narrator = Narrator(replay.spec, self._notes, trained.policy.shown_names)
             for moment in replay.moments():
                 caption = narrator.caption(moment)
                 if moment.step % self._stride and moment.ending is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -23,7 +24,7 @@ class Act:
     log_prob: Tensor  # [N]
     value: Tensor  # [N]
     memory: Memory  # [N, ...], for the next step
-    shown: dict[str, Tensor] = field(default_factory=dict)  # [N] each, for people who watch
+    shown: dict[str, Tensor] = field(default_factory=dict)  # [N] or [N, k], for people who watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,11 @@ class Policy(nn.Module, ABC):
     @abstractmethod
     def judge(self, sequences: Sequences, settings: Settings) -> Judgement:
         """Return log-probability, entropy and value of each recorded step."""
+
+    @property
+    def shown_names(self) -> Mapping[str, tuple[str, ...]]:
+        """What the choices or the columns in `Act.shown` stand for, where they have names."""
+        return {}
 
     def set_noise(self, seed: int) -> None:
         """Draw the parameter noise of one rollout, none for `SILENT`; a policy may have none."""

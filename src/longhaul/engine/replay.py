@@ -46,7 +46,7 @@ class Moment:
     reward: float  # of the last step, the mean over rows
     episode_return: float
     terms: dict[str, float]  # of the episode so far, means over rows
-    shown: dict[str, Array] = field(default_factory=dict)  # [rows] each, what the policy tells
+    shown: dict[str, Array] = field(default_factory=dict)  # [rows] or [rows, k], told by the policy
     ending: Ending | None = None
 
 

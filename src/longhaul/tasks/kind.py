@@ -18,6 +18,8 @@ class RunPlan:
 
     total_iterations: int = 0
     """0: the run's length is counted in steps."""
+    total_timesteps: int = 0
+    """Steps of the whole run, over all environments; 0 if it is not known."""
     evaluate_every: int = 0
     """Iterations between two evaluations; 0: none during training."""
     suite: str = ""

@@ -32,6 +32,8 @@ from longhaul.tasks.nethack.vocabulary import ACTION_COUNT, ATOM_BITS, EXPERTS
 
 ALPHA = "alpha"
 """The memory's name of the experts' weights of the step before."""
+SHOWN = "experts"
+"""What films call the experts' weights."""
 FARTHEST = 20.0
 """Logits are kept within plus and minus this, before the mask."""
 
@@ -83,6 +85,11 @@ class ExpertPolicy(Policy):
         """True: the weights of the step before are kept beside every step."""
         return True
 
+    @property
+    def shown_names(self) -> Mapping[str, tuple[str, ...]]:
+        """The experts' names, for those who watch."""
+        return {SHOWN: self.expert_names}
+
     def initial(self, rows: int) -> Memory:
         """Return zeros."""
         before = self.of_expert.new_zeros(rows, self.options.experts)
@@ -108,8 +115,7 @@ class ExpertPolicy(Policy):
         uniform = None if generator is None else categorical.draw_uniform(logits, generator)
         action, log_prob = categorical.choose(logits, uniform)
         alpha = thought.alpha
-        shown = {"expert": alpha.argmax(1)}
-        return Act(action, log_prob, thought.value, {ALPHA: alpha, **memory}, shown)
+        return Act(action, log_prob, thought.value, {ALPHA: alpha, **memory}, {SHOWN: alpha})
 
     def value(self, obs: TensorTree, memory: Memory, settings: Settings) -> Tensor:
         """Return the value [N] of observations seen with this memory."""
