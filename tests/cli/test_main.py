@@ -29,6 +29,7 @@ COMMANDS = (
     "runs",
     "new-experiment",
     "records",
+    "study",
     "tool",
     "play",
     "campaign",

@@ -28,7 +28,15 @@ PANELS = (
           bins=(10.0,)),
     Panel("Kinds", ("kind", "count"), "bars", records="events.jsonl", event="evaluated",
           each="starts"),
+    Panel("Stack", ("reward/alive_share", "reward/death_share"), "area"),
+    Panel("Table", ("kind", "speed", "count"), "matrix", records="events.jsonl",
+          event="evaluated", each="starts"),
+    Panel("Spread", ("event", "deaths"), "distribution", records="events.jsonl",
+          event="evaluated"),
     Panel("Absent", ("env/nothing",)),
+    Panel("Absent stack", ("env/nothing",), "area"),
+    Panel("Absent table", ("kind", "speed", "nothing"), "matrix", records="events.jsonl"),
+    Panel("Absent spread", ("kind", "nothing"), "distribution", records="events.jsonl"),
 )  # fmt: skip
 
 

@@ -34,7 +34,10 @@ GENERAL = {
     "settings",
     "gates",
 }
-OWN = {"survival", "warning", "deaths", "headings", "places", "kinds"}
+OWN = {
+    *("survival", "warning", "deaths", "headings", "places", "kinds"),
+    *("stack", "table", "spread"),
+}
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from longhaul.app.assemble import build_task
 from longhaul.app.cases import played_cases
 from longhaul.app.config import RunConfig
 from longhaul.app.report import report_run
+from longhaul.app.study import StudyRequest, study_run
 from longhaul.app.trained import load_trained
 from longhaul.app.watch import FilmRequest, film_cases
 from longhaul.core.errors import LonghaulError
@@ -26,6 +28,9 @@ def leave_artefacts(run: RunDirectory, config: RunConfig, checkpoint: str, tell:
     """
     if checkpoint and config.report.films:
         attempt(run, "film", tell, lambda: _films(run, config, checkpoint))
+    if checkpoint and config.report.study and build_task(config).study is not None:
+        request = StudyRequest(checkpoint, config.report.study)
+        attempt(run, "study", tell, lambda: study_run(run.path, request))
     attempt(run, "report", tell, lambda: report_run(run.path).as_text())
 
 

@@ -12,6 +12,7 @@ from longhaul.cli import options
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(records)
+    app.command()(study)
     # What follows a task's name is for its tool, options and -h included.
     own = {"ignore_unknown_options": True, "allow_interspersed_args": False}
     app.command(context_settings=own)(tool)
@@ -22,6 +23,19 @@ def records(run: options.Run) -> None:
     from longhaul.app.records import record_run
 
     typer.echo(record_run(run))
+
+
+def study(
+    run: options.Run,
+    checkpoint: Annotated[
+        str, typer.Option(help="latest, best, or the number of steps of a checkpoint.")
+    ] = "latest",
+    episodes: Annotated[int, typer.Option(help="Episodes to play again.")] = 6,
+) -> None:
+    """Look into a trained policy: what it did, step by step, in episodes of its evaluation."""
+    from longhaul.app.study import StudyRequest, study_run
+
+    typer.echo(study_run(run, StudyRequest(checkpoint, episodes)))
 
 
 def tool(

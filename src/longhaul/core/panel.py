@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-PanelKind = Literal["lines", "histogram", "polar", "map", "bars", "spans"]
+PanelKind = Literal[
+    "lines", "histogram", "polar", "map", "bars", "spans", "area", "matrix", "distribution"
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
     """A group of measured things a reader wants to see side by side.
 
-    `lines` and `spans` show metrics over the run. The other kinds show records, the rows of one
-    JSON-lines file of the run directory, whose fields are named like `metrics`.
+    `lines`, `spans` and `area` show metrics over the run. The other kinds show records, the rows of
+    one JSON-lines file of the run directory, whose fields are named like `metrics`.
     """
 
     title: str
@@ -21,7 +23,9 @@ class Panel:
     """lines: the metrics, or settings. spans: a metric, its threshold, and the one that is 1 where
     the run is shaded. histogram: a field that holds a list of numbers; a negative one stands for
     never and is counted in the last bin. polar: an angle in degrees and a weight. map: x and y.
-    bars: a category and, if there is one, a count. A field within another is named with a dot."""
+    bars: a category and, if there is one, a count. area: metrics that are stacked, such as shares.
+    matrix: the names of row and column, and the number where they meet. distribution: a name and
+    a list of numbers. A field within another is named with a dot."""
     kind: PanelKind = "lines"
     name: str = ""
     """The name of the picture's file; made of the title if empty."""
@@ -40,6 +44,6 @@ class Panel:
     total: str = ""
     """histogram: the metric that says how many there are; those not listed count as never."""
     label: str = ""
-    """histogram: what the numbers are."""
+    """histogram, matrix and distribution: what the numbers are."""
     note: str = ""
     """What a reader should know to read it."""

@@ -13,6 +13,7 @@ from longhaul.core.panel import Panel
 from longhaul.core.policy import Policy
 from longhaul.core.run_log import Records, RunLog
 from longhaul.core.settings import Setting
+from longhaul.core.study import Study
 from longhaul.core.suite import Suite
 
 
@@ -55,3 +56,5 @@ class Task:
     records: Callable[[RunLog], Records] | None = None
     """Return files the task makes of a run's logs, for `evaluations/`; made again after every
     evaluation and at the end, so they may hold nothing the logs do not."""
+    study: Study | None = None
+    """Return files, for `evaluations/`, that tell what a trained policy did and why."""

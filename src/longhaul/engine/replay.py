@@ -11,7 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, EnvSource, Floats, Slots, Start
+from longhaul.core.env import (
+    Array,
+    BatchedEnvs,
+    Bools,
+    Ending,
+    EnvSource,
+    Floats,
+    Observation,
+    Slots,
+    Start,
+)
 from longhaul.core.env import BatchedEnv as Batch
 from longhaul.core.env import Env as Single
 from longhaul.core.policy import SILENT, Act, Policy
@@ -67,6 +77,10 @@ class Replay:
     def picture(self) -> Picture | None:
         """Return the present picture, or None if the env draws none."""
         return self._simulator.frame()
+
+    def observation(self) -> Observation:
+        """Return a copy of what all rows see at present, [rows, ...]."""
+        return {name: part.copy() for name, part in self._simulator.slots.obs.items()}
 
     def close(self) -> None:
         """Free the simulator."""

@@ -21,7 +21,13 @@ class ReportConfig:
     """Film so many of the worst episodes of every evaluation during training; the flag
     `--capture-video` films one."""
 
+    study: int = 6
+    """For tasks that look into their policies: episodes of the final evaluation to play again for
+    that when training ends; 0 leaves it out."""
+
     def __post_init__(self) -> None:
+        if self.study < 0:
+            raise ConfigError(f"report.study = {self.study} cannot be negative")
         if self.film_evaluations < 0:
             raise ConfigError(
                 f"report.film_evaluations = {self.film_evaluations} cannot be negative"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from longhaul.core.panel import Panel
 from longhaul.report.curves import labels_of, over_steps, plot_line, small_multiples
 from longhaul.report.gathered import RunData
+from longhaul.report.panel_records import chosen_records, field_of, numbers_in, parts_of
+from longhaul.report.panel_shapes import area, distribution, matrix
 from longhaul.report.series import Numbers, Row, Series, column, is_number
 from longhaul.report.style import COLOURS, FAINT, INK, LIGHT, Chart, thousands
 
@@ -41,6 +43,13 @@ def panel_chart(run: RunData, panel: Panel) -> Chart | None:
             return _map(run, panel)
         case "bars":
             return _bars(run, panel)
+        case "area":
+            return _chart(panel, shape) if (shape := area(run, panel)) else None
+        case "matrix":
+            found = matrix(run, panel)
+            return None if found is None else _chart(panel, found.draw, found.size)
+        case "distribution":
+            return _chart(panel, shape) if (shape := distribution(run, panel)) else None
 
 
 def file_name(panel: Panel) -> str:
@@ -135,41 +144,6 @@ def stretches(steps: Sequence[float] | Any, on: Sequence[bool] | Any) -> list[tu
             begin = None
     if begin is not None:
         found.append((begin, float(steps[-1])))
-    return found
-
-
-def chosen_records(run: RunData, panel: Panel) -> list[Row]:
-    """Return the rows a panel is about."""
-    rows = run.records.get(panel.records, [])
-    return [row for row in rows if not panel.event or row.get("event") == panel.event]
-
-
-def parts_of(record: Row, panel: Panel) -> list[Row]:
-    """Return the things to show of one record."""
-    if not panel.each:
-        return [record]
-    inner = record.get(panel.each, [])
-    return [part for part in inner if isinstance(part, Mapping)] if isinstance(inner, list) else []
-
-
-def numbers_in(value: object) -> list[float]:
-    """Return the numbers of a field that holds one, a list or a mapping of them."""
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    held: Iterable[object] = value if isinstance(value, list) else [value]
-    return [float(one) for one in held if isinstance(one, (int, float)) and is_number(one)]
-
-
-def field_of(part: Row, path: str) -> object:
-    """Return the field a dotted path leads to, through mappings and lists, or None."""
-    found: object = part
-    for name in path.split("."):
-        if isinstance(found, Mapping):
-            found = found.get(name)
-        elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
-            found = found[int(name)]
-        else:
-            return None
     return found
 
 

@@ -1,0 +1,131 @@
+"""Panels that are no lines: stacked shares, matrices, distributions side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from longhaul.core.panel import Panel
+from longhaul.report.curves import labels_of, over_steps
+from longhaul.report.gathered import RunData
+from longhaul.report.panel_records import chosen_records, field_of, numbers_in, parts_of
+from longhaul.report.series import Numbers, Series, column, is_number
+from longhaul.report.style import COLOURS, INK
+
+Draw = Callable[[Any], None]
+MOST_FIGURES = 200
+"""Cells of a matrix that have room for their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A way of drawing and the inches it needs."""
+
+    draw: Draw
+    size: tuple[float, float]
+
+
+def area(run: RunData, panel: Panel) -> Draw | None:
+    """Return how to draw metrics stacked over the run, None if there are none."""
+    found = [(name, column(run.rows, name).thinned()) for name in panel.metrics]
+    found = [(name, series) for name, series in found if len(series) > 1]
+    if not found:
+        return None
+    steps = found[0][1].steps
+    stack = [_at(series, steps) for _, series in found]
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        labels = labels_of([name for name, _ in found])
+        axes.stackplot(steps, *stack, labels=labels, colors=COLOURS, alpha=0.85, linewidth=0)
+        over_steps(axes)
+        axes.margins(x=0, y=0)
+        figure.legend(loc="outside lower center", ncols=4)
+
+    return draw
+
+
+def _at(series: Series, steps: Numbers) -> Numbers:
+    return np.asarray(np.interp(steps, series.steps, series.values))
+
+
+def matrix(run: RunData, panel: Panel) -> Sized | None:
+    """Return how to draw a table of numbers as colours, None if there are none."""
+    cells: dict[tuple[str, str], float] = {}
+    row_field, column_field, value_field = panel.metrics
+    for record in chosen_records(run, panel):
+        for part in parts_of(record, panel):
+            value = field_of(part, value_field)
+            if isinstance(value, (int, float)) and is_number(value):
+                key = (str(field_of(part, row_field)), str(field_of(part, column_field)))
+                cells[key] = float(value)
+    if not cells:
+        return None
+    rows = list(dict.fromkeys(row for row, _ in cells))
+    columns = list(dict.fromkeys(name for _, name in cells))
+    values = np.array([[cells.get((row, name), np.nan) for name in columns] for row in rows])
+    height = 0.28 * len(rows) + 1.2
+
+    def draw(figure: Any) -> None:
+        _draw_matrix(figure, values, rows, columns, panel.label)
+
+    return Sized(draw, (max(3.6, 0.62 * len(columns) + 2.4), height))
+
+
+def _draw_matrix(
+    figure: Any, values: Numbers, rows: list[str], columns: list[str], label: str
+) -> None:
+    axes = figure.subplots()
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    signed = low < 0
+    reach = max(abs(low), abs(high))
+    shown = axes.imshow(
+        values,
+        aspect="auto",
+        cmap="RdBu_r" if signed else "Blues",
+        vmin=-reach if signed else min(low, 0.0),
+        vmax=reach if signed else high or 1.0,
+    )
+    axes.set_xticks(range(len(columns)), columns, rotation=30, ha="right", fontsize=8)
+    axes.set_yticks(range(len(rows)), rows, fontsize=8)
+    axes.grid(visible=False)
+    if values.size <= MOST_FIGURES:
+        for (row, place), value in np.ndenumerate(values):
+            if np.isfinite(value):
+                strong = abs(value) > 0.6 * reach
+                colour = "white" if strong else INK
+                axes.text(place, row, f"{value:.2f}", ha="center", va="center", color=colour)
+    bar = figure.colorbar(shown, ax=axes, shrink=0.8)
+    bar.outline.set_visible(False)
+    bar.set_label(label)
+
+
+def distribution(run: RunData, panel: Panel) -> Draw | None:
+    """Return how to draw which share of numbers is at least so large, by name."""
+    name_field, list_field = panel.metrics
+    found: dict[str, list[float]] = {}
+    for record in chosen_records(run, panel):
+        for part in parts_of(record, panel):
+            numbers = numbers_in(field_of(part, list_field))
+            if numbers:
+                found[str(field_of(part, name_field))] = numbers
+    if not found:
+        return None
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for (name, numbers), colour in zip(found.items(), COLOURS * 2, strict=False):
+            ordered = np.sort(np.array(numbers))
+            share = 1.0 - np.arange(len(ordered)) / len(ordered)
+            label = f"{name}: mean {ordered.mean():.1f}, median {np.median(ordered):.1f}"
+            axes.step(ordered, share, where="post", color=colour, label=label)
+        axes.set_xscale("symlog", linthresh=10)
+        axes.set_ylim(0, 1)
+        axes.set_xlabel(panel.label)
+        axes.set_ylabel("share of episodes with at least")
+        axes.legend(loc="best")
+
+    return draw
