@@ -59,15 +59,16 @@ def _hide_left_edge(canvas: Canvas, line: int) -> None:
 
 
 @kernel
-def paint_line(row: Array, registers: Array, machine: Machine, line: int, v: int) -> None:
-    """Draw the line of background at `v` into a line of the canvas."""
+def paint_lines(
+    row: Array, registers: Array, machine: Machine, line: int, count: int, v: int
+) -> None:
+    """Draw `count` lines of background from `v` on, all within one row of tiles."""
     game, canvas = machine.game, machine.canvas
     mask = registers[MASK]
     if mask & BACKGROUND_SHOWN == 0:
-        _leave_empty(canvas, line)
+        for index in range(line, line + count):
+            _leave_empty(canvas, index)
         return
-    canvas.offset[line] = registers[FINE_X]
-    words, opaque, tints = canvas.words[line], canvas.opaque[line], canvas.tints
     bank = ((registers[CONTROL] & 0x10) << 4) * 8 + (v >> 12 & 7)
     across = v & 31
     down = v >> 5 & 31
@@ -76,22 +77,23 @@ def paint_line(row: Array, registers: Array, machine: Machine, line: int, v: int
         table = table_base(v, game.mirroring)
         tile = integer(row[table + down * 32 + across])
         attributes = integer(row[table + 0x3C0 + (down >> 2) * 8 + (across >> 2)])
-        palette = attributes >> ((down & 2) << 1 | across & 2) & 3
+        tints = canvas.tints[attributes >> ((down & 2) << 1 | across & 2) & 3]
+        backdrop, one, two, both = tints[0], tints[1], tints[2], tints[3]
         pattern = bank + tile * 8
-        low, high = game.masks[pattern, 0], game.masks[pattern, 1]
-        words[word] = (
-            tints[palette, 0]
-            ^ (low & tints[palette, 1])
-            ^ (high & tints[palette, 2])
-            ^ (low & high & tints[palette, 3])
-        )
-        opaque[word] = game.opacity[0, pattern]
+        for index in range(count):
+            low, high = game.masks[pattern + index, 0], game.masks[pattern + index, 1]
+            canvas.words[line + index, word] = (
+                backdrop ^ (low & one) ^ (high & two) ^ (low & high & both)
+            )
+            canvas.opaque[line + index, word] = game.opacity[0, pattern + index]
         across += 1
         if across == 32:
             across = 0
             v ^= 0x0400
-    if mask & LEFT_EDGE_SHOWN == 0:
-        _hide_left_edge(canvas, line)
+    for index in range(line, line + count):
+        canvas.offset[index] = registers[FINE_X]
+        if mask & LEFT_EDGE_SHOWN == 0:
+            _hide_left_edge(canvas, index)
 
 
 @kernel
@@ -102,7 +104,7 @@ def paint_piece(
     canvas = machine.canvas
     spare = integer(HEIGHT)
     mix_tints(row, registers, canvas)
-    paint_line(row, registers, machine, spare, integer(registers[V]))
+    paint_lines(row, registers, machine, spare, 1, integer(registers[V]))
     canvas.offset[line] = 0
     for pixel in range(begin, end):
         place = canvas.offset[spare] + pixel

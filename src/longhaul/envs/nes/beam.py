@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longhaul.core.env import Array
-from longhaul.envs.nes.background import mix_tints, paint_line, paint_piece
+from longhaul.envs.nes.background import mix_tints, paint_lines, paint_piece
 from longhaul.envs.nes.game import Machine
 from longhaul.envs.nes.layout import (
     FIRST_PIXEL,
@@ -25,7 +25,7 @@ from longhaul.envs.nes.layout import (
     V,
 )
 from longhaul.envs.nes.native import integer, kernel
-from longhaul.envs.nes.scroll import next_line
+from longhaul.envs.nes.scroll import ACROSS, LINE_IN_TILE, next_line
 from longhaul.envs.nes.sprites import overflow_dot, paint_sprites, sprite_zero_dot
 
 SHOWN = 0x18
@@ -58,6 +58,14 @@ def look_ahead(row: Array, registers: Array, machine: Machine) -> None:
 
 
 @kernel
+def _alike(v: int, t: int, most: int) -> int:
+    """Return how many lines from `v` on show the same tiles, at most `most`."""
+    if (v ^ t) & ACROSS:
+        return 1
+    return min(8 - ((v & LINE_IN_TILE) >> 12), most)
+
+
+@kernel
 def _show_lines(row: Array, registers: Array, machine: Machine, last: int) -> None:
     """Put out the lines up to `last` as things are."""
     first = integer(registers[LINE])
@@ -66,16 +74,21 @@ def _show_lines(row: Array, registers: Array, machine: Machine, last: int) -> No
     v, t = integer(registers[V]), integer(registers[T])
     if drawing:
         mix_tints(row, registers, machine.canvas)
-    for line in range(first, last):
+    line = first
+    while line < last:
+        count = _alike(v, t, last - line)
         if drawing:
             if line == first and registers[PIXEL] > 0:
+                count = 1
                 paint_piece(
                     row, registers, machine, line, integer(registers[PIXEL]), integer(WIDTH)
                 )
             else:
-                paint_line(row, registers, machine, line, v)
+                paint_lines(row, registers, machine, line, count, v)
         if shown:
-            v = next_line(v, t)
+            for _ in range(count):
+                v = next_line(v, t)
+        line += count
     if drawing:
         paint_sprites(row, registers, machine, first, last)
     registers[V] = v

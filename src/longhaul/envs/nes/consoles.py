@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,9 @@ from longhaul.core.env import Array
 from longhaul.core.errors import ConfigError
 from longhaul.envs.nes.cartridge import Cartridge
 from longhaul.envs.nes.frame import run_frame
-from longhaul.envs.nes.game import Game, Machine, decode, new_canvas
+from longhaul.envs.nes.game import Machine, decode, new_canvases
 from longhaul.envs.nes.layout import (
+    CONSOLE,
     CONTROL,
     DOT,
     FINE_X,
@@ -48,10 +50,16 @@ RESET_CYCLES = 7
 class Batch(NamedTuple):
     """The arrays of N consoles."""
 
-    states: Array  # [N, SIZE] uint8
-    registers: Array  # [N, SIZE // 4] int32, the same memory
+    consoles: Array  # [N] of `CONSOLE`
     previous: Array  # [N, SIZE] uint8: the states a frame ago
     pictures: Array  # [N, planes, height, width] uint8
+
+
+class Desk(NamedTuple):
+    """What one thread works with."""
+
+    games: Array  # [1] of `GAME`
+    canvases: Array  # [2] of `CANVAS`
 
 
 class Spell(NamedTuple):
@@ -65,13 +73,17 @@ class Spell(NamedTuple):
 
 def _build_step(stamp: int) -> Any:
     @entry
-    def step(batch: Batch, game: Game, view: View, buttons: Array, spell: Spell) -> None:
+    def step(batch: Batch, desk: Desk, view: View, buttons: Array, spell: Spell) -> None:
         """Run some consoles for some frames; keep a picture of the last one."""
         _ = stamp
-        now = Machine(game, new_canvas(view.shades))
-        before = Machine(game, new_canvas(view.shades))
+        now = Machine(desk.games[0], desk.canvases[0])
+        before = Machine(desk.games[0], desk.canvases[1])
+        now.canvas.shades[:] = view.shades
+        before.canvas.shades[:] = view.shades
+        before.canvas.drawing[0] = False
         for index in range(spell.begin, spell.end):
-            row, registers = batch.states[index], batch.registers[index]
+            console = batch.consoles[index]
+            row, registers = console.row, console.registers
             pad_1, pad_2 = buttons[index, 0], buttons[index, 1]
             for frame in range(spell.frames - 1):
                 is_seen = spell.draw and view.two_frames and frame == spell.frames - 2
@@ -103,8 +115,9 @@ class Consoles:
         self.pictures: Bytes = np.zeros((count, *self.picture.shape), np.uint8)
         self.registers: NDArray[np.int32] = self.states.view(np.int32)
         self._previous = np.zeros_like(self.states)
-        self._batch = Batch(self.states, self.registers, self._previous, self.pictures)
-        self._game = decode(cartridge)
+        self._batch = Batch(self.states.view(CONSOLE)[:, 0], self._previous, self.pictures)
+        self._games = decode(cartridge)
+        self._own = threading.local()
         self._view = make_view(self.picture)
         self._colour_view = colour_view()
         self.power_on(np.arange(count))
@@ -128,7 +141,7 @@ class Consoles:
         self.registers[rows, P] |= 0x04
 
     def _restart(self, rows: NDArray[np.int64]) -> None:
-        prg = self._game.prg
+        prg = self._games[0]["prg"]
         for register in (CONTROL, MASK, JAMMED, NMI, ODD_FRAME, READ_BUFFER, SECOND_WRITE):
             self.registers[rows, register] = 0
         for register in (T, FINE_X):
@@ -163,16 +176,23 @@ class Consoles:
         if not 0 <= begin <= last <= len(self):
             raise ConfigError(f"there are consoles 0 to {len(self)}, not {begin} to {last}")
         spell = Spell(begin, last, frames, draw)
-        step_consoles(self._batch, self._game, self._view, np.ascontiguousarray(pads), spell)
+        step_consoles(self._batch, self._desk(), self._view, np.ascontiguousarray(pads), spell)
+
+    def _desk(self) -> Desk:
+        """Return this thread's own desk: threads may step disjoint ranges at once."""
+        desk: Desk | None = getattr(self._own, "desk", None)
+        if desk is None:
+            desk = self._own.desk = Desk(self._games, new_canvases())
+        return desk
 
     def colour_numbers(self, row: int) -> Bytes:
         """Return the last frame of a console as numbers of colours, [240, 256]."""
         state = self._previous[row : row + 1].copy()
         numbers: Bytes = np.zeros((1, 1, HEIGHT, WIDTH), np.uint8)
         pads = self.registers[row : row + 1, [PAD_1, PAD_2]].astype(np.uint8)
-        batch = Batch(state, state.view(np.int32), state.copy(), numbers)
+        batch = Batch(state.view(CONSOLE)[:, 0], state.copy(), numbers)
         spell = Spell(begin=0, end=1, frames=1, draw=True)
-        step_consoles(batch, self._game, self._colour_view, pads, spell)
+        step_consoles(batch, self._desk(), self._colour_view, pads, spell)
         picture: Bytes = numbers[0, 0]
         return picture
 

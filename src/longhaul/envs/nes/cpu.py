@@ -1,13 +1,10 @@
-"""The CPU: a quick loop for what needs only memory, and a careful step for everything else.
+"""The CPU, one careful step at a time: any instruction of any kind as the chip does it.
 
-Both are put together from the same lines of `operations` and the table of `instructions`:
+It does the reads and writes that have no use but are noticed by ports. Most of a cartridge's
+program never comes here: `translate` turns it into native code, from the same lines of
+`operations` and the table of `instructions`.
 
-- `execute_quickly` has a case for every official opcode and mode. It stops in front of the first
-  instruction that touches a port, is unofficial or does not come from the cartridge.
-- `execute_carefully` does one instruction of any kind as the chip does it, with its reads and
-  writes that have no use but are noticed by ports.
-
-`python -m longhaul.envs.nes.cpu` shows both as they are compiled.
+`python -m longhaul.envs.nes.cpu` shows the step as it is compiled.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ import numpy as np
 from longhaul.core.env import Array
 from longhaul.envs.nes import layout
 from longhaul.envs.nes.game import Machine
-from longhaul.envs.nes.instructions import INSTRUCTIONS, Instruction
+from longhaul.envs.nes.instructions import INSTRUCTIONS
 from longhaul.envs.nes.native import integer, kernel
 from longhaul.envs.nes.operations import (
     ADDRESS,
@@ -86,81 +83,6 @@ def branch(condition: str) -> Lines:
         "    dot += 3 if (address ^ pc) & 0xFF00 == 0 else 6",
         "    pc = address",
     ]
-
-
-def quick_read(mode: str) -> Lines:
-    """Return the lines that put the operand into `value`, or leave it to the careful step."""
-    if mode == "imm":
-        return ["value = low"]
-    if mode in ZERO_PAGE:
-        return ["value = int64(row[address])"]
-    return [
-        "if address < 0x2000:",
-        "    value = int64(row[address & 0x7FF])",
-        "elif address >= 0x8000:",
-        "    value = int64(prg[address & 0x7FFF])",
-        "else:",
-        "    break",
-    ]
-
-
-def quick_memory(instruction: Instruction) -> Lines:
-    """Return the lines of an instruction with an operand."""
-    operation, mode = instruction.operation, instruction.mode
-    find = ADDRESS.get(mode, [])
-    in_memory = [] if mode in ZERO_PAGE else ["if address >= 0x2000:", "    break"]
-    place = "address" if mode in ZERO_PAGE else "address & 0x7FF"
-    if operation in WRITE:
-        return [*find, *in_memory, *WRITE[operation], f"row[{place}] = value"]
-    if operation in MODIFY:
-        change = [f"value = int64(row[{place}])", *MODIFY[operation], f"row[{place}] = value"]
-        return [*find, *in_memory, *change]
-    pays = [f"if {LEAVES_PAGE}:", "    dot += 3"] if instruction.pays_for_pages else []
-    return [*find, *quick_read(mode), *pays, *READ[operation]]
-
-
-def quick_case(instruction: Instruction) -> Lines:
-    """Return the lines of one official opcode."""
-    operation, mode = instruction.operation, instruction.mode
-    moves = [f"pc = (pc + {instruction.length}) & 0xFFFF", f"dot += {3 * instruction.cycles}"]
-    if operation in BRANCH_IF:
-        return [*moves, *branch(BRANCH_IF[operation])]
-    if operation == "JMP" and mode == "abs":
-        return [
-            "address = low | high << 8",
-            "dot += 9",
-            # A jump to itself waits for an interrupt: all of its turns are taken at once.
-            "if address == pc and dot < deadline:",
-            "    dot += (deadline - dot + 8) // 9 * 9",
-            "pc = address",
-        ]
-    if mode == "acc":
-        return [*moves, "value = a", *MODIFY[operation], "a = value"]
-    if operation in OTHER and (mode == "" or operation == "JSR"):
-        return [*moves, *OTHER[operation]]
-    return [*quick_memory(instruction), *moves]
-
-
-def quick_source() -> str:
-    """Return the text of `execute_quickly`."""
-    cases = {
-        f"{instruction.opcode:#04x}": quick_case(instruction)
-        for instruction in INSTRUCTIONS
-        if instruction.official
-        and instruction.operation not in NEEDS_CARE
-        and instruction.mode != "ind"
-    }
-    fetch = [
-        "if pc < 0x8000:",
-        "    break",
-        "opcode = prg[pc & 0x7FFF]",
-        "low = int64(prg[(pc + 1) & 0x7FFF])",
-        "high = int64(prg[(pc + 2) & 0x7FFF])",
-    ]
-    loop = [*fetch, *choose("opcode", cases), "else:", "    break"]
-    deadline = "deadline = int64(registers[DEADLINE])"
-    lines = [*LOAD, deadline, "while dot < deadline:", *indent(loop), *STORE]
-    return "\n".join(["def execute_quickly(row, registers, prg):", *indent(lines), ""])
 
 
 PORT_READ = "read_port(row, registers, machine, {address}, dot - 3)"
@@ -308,9 +230,8 @@ NAMES: dict[str, Any] = {
     "poke": poke,
     "polls_until": polls_until,
 }
-execute_quickly = _compile("execute_quickly", quick_source(), dict(NAMES))
 execute_carefully = _compile("execute_carefully", careful_source(KINDS, MODES), dict(NAMES))
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{quick_source()}\n\n{careful_source(KINDS, MODES)}")
+    sys.stdout.write(f"{careful_source(KINDS, MODES)}")

@@ -7,7 +7,7 @@ import numpy as np
 from longhaul.core.env import Array
 from longhaul.envs.nes import layout
 from longhaul.envs.nes.beam import begin_picture, finish_picture
-from longhaul.envs.nes.cpu import execute_carefully, execute_quickly
+from longhaul.envs.nes.cpu import execute_carefully
 from longhaul.envs.nes.game import Game, Machine
 from longhaul.envs.nes.layout import (
     AFTER_NEXT,
@@ -38,6 +38,7 @@ from longhaul.envs.nes.layout import (
     VBLANK,
     P,
 )
+from longhaul.envs.nes.machine_code import run_native
 from longhaul.envs.nes.native import integer, kernel
 
 NMI_VECTOR = 0x7FFA
@@ -91,7 +92,7 @@ def _run_until(row: Array, registers: Array, machine: Machine, event: int) -> No
         one_more = registers[NMI] == AFTER_NEXT
         registers[DEADLINE] = registers[DOT] + 1 if one_more else event
         while registers[DOT] < registers[DEADLINE]:
-            execute_quickly(row, registers, machine.game.prg)
+            run_native(machine.game.code, row.ctypes.data)
             if registers[DOT] < registers[DEADLINE]:
                 execute_carefully(row, registers, machine)
         if one_more and registers[NMI] == AFTER_NEXT:

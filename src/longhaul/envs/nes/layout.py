@@ -6,6 +6,8 @@ the row is a snapshot; writing it back is a restore.
 
 from __future__ import annotations
 
+import numpy as np
+
 RAM = 0
 """2048 bytes of work memory, $0000-$07FF for the program."""
 NAMETABLES = 2048
@@ -62,6 +64,16 @@ REGISTER_COUNT = 37
 
 SIZE = REGISTERS + 4 * REGISTER_COUNT
 """Bytes of a row."""
+
+CONSOLE = np.dtype(
+    {
+        "names": ["row", "registers"],
+        "formats": [(np.uint8, (SIZE,)), (np.int32, (SIZE // 4,))],
+        "offsets": [0, 0],
+        "itemsize": SIZE,
+    }
+)
+"""A row as a record: its bytes, and the same memory as registers."""
 
 NOTHING, AT_ONCE, AFTER_NEXT = range(3)
 

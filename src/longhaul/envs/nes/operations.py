@@ -1,4 +1,4 @@
-"""The text of every step of an instruction, from which the CPU's native code is put together.
+"""The text of every step of an instruction, from which both forms of the CPU are put together.
 
 The lines work on local variables: the registers `a x y sp pc`, the flags `c i d v` and `nz`, the
 bytes `low high` after the opcode, and `dot`, the time. `nz` stands for two flags at once: zero is
