@@ -125,10 +125,12 @@ class ExpertPolicy(Policy):
         return self._value(self.fusion.forward(seen, spoken.intent))
 
     def think(self, obs: TensorTree, settings: Settings) -> Thought:
-        """Return what the network makes of observations [N], each an episode's first."""
-        rows = obs[ATOM_BITS].shape[0]
-        seen, _ = self.core.step(self.sight.forward(obs), _of_core(self.initial(rows)))
-        return self._think(seen, self._speak(obs[ATOM_BITS]), settings)
+        """Return what the network makes of the observations [N] of one episode, in their order."""
+        seen = self.sight.forward(obs).unsqueeze(1)
+        started = torch.zeros(seen.shape[:2], dtype=torch.bool, device=seen.device)
+        started[0] = True
+        seen, _ = self.core.sequence(seen, _of_core(self.initial(1)), started)
+        return self._think(seen.squeeze(1), self._speak(obs[ATOM_BITS]), settings)
 
     def judge(self, sequences: Sequences, settings: Settings) -> Judgement:
         """Return log-probability, entropy and value of each recorded step, and the losses."""
