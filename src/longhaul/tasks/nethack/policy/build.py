@@ -10,16 +10,18 @@ from longhaul.core.control import Controller
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metric
 from longhaul.core.panel import Panel
+from longhaul.core.run_log import Records, RunLog
 from longhaul.core.settings import Setting
 from longhaul.core.spaces import EnvSpec
 from longhaul.core.study import Study
 from longhaul.tasks.kind import RunPlan
 from longhaul.tasks.nethack.policy.health import METRICS
+from longhaul.tasks.nethack.policy.history import history_records
 from longhaul.tasks.nethack.policy.network import ExpertPolicy, expert_names
 from longhaul.tasks.nethack.policy.options import PolicyOptions
 from longhaul.tasks.nethack.policy.panels import panels
 from longhaul.tasks.nethack.policy.phase_options import PhaseOptions
-from longhaul.tasks.nethack.policy.phases import build_phases
+from longhaul.tasks.nethack.policy.phases import build_phases, phase_names
 from longhaul.tasks.nethack.policy.settings import SETTINGS
 from longhaul.tasks.nethack.policy.study import ExpertStudy
 from longhaul.tasks.nethack.rules import RuleGraph
@@ -35,6 +37,7 @@ class Player:
     metrics: tuple[Metric, ...]
     panels: tuple[Panel, ...]
     study: Study
+    records: Callable[[RunLog], Records]
 
 
 def build_player(
@@ -57,4 +60,5 @@ def build_player(
         metrics=METRICS,
         panels=panels(expert_names(policy.experts)),
         study=ExpertStudy(graph),
+        records=lambda log: history_records(log, phase_names(phases)),
     )
