@@ -53,7 +53,8 @@ def test_a_tracker_that_cannot_be_written_to_is_told_of_and_the_run_ends_well(
     notes = [row for row in read_rows(run.sessions).rows if row["event"] == "tracker_lost_points"]
     assert notes
     assert notes[-1]["tracker"] == "tensorboard"
-    assert notes[-1]["dropped"] == 2
+    assert not notes[-1]["finished"]
+    assert "exists" in notes[-1]["problem"]
 
 
 def test_a_tracker_named_twice_is_refused() -> None:

@@ -66,10 +66,8 @@ class Tracking:
             if tally.is_finished and not tally.dropped and not tally.failed:
                 continue
             why = tally.problem or "it was too slow"
-            tell(
-                f"{name} lacks {tally.dropped + tally.failed} points of this run ({why}); "
-                "the run directory has them all"
-            )
+            lost = f"{tally.dropped + tally.failed} points" if tally.is_finished else "points"
+            tell(f"{name} lacks {lost} of this run ({why}); the run directory has them all")
             recorder.note(
                 "tracker_lost_points",
                 tracker=name,

@@ -20,7 +20,7 @@ class Memory:
         self.known = known
         self.points: list[Point] = []
         self.opened: Progress | None = None
-        self.closed = False
+        self.closed = self.abandoned = False
         self.held = threading.Event()
         self.held.set()
         self.failing = 0
@@ -42,6 +42,9 @@ class Memory:
 
     def close(self) -> None:
         self.closed = True
+
+    def abandon(self) -> None:
+        self.abandoned = True
 
 
 def subject(folder: Path) -> Subject:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from longhaul.core.progress import Progress
-from longhaul.runs.track.background import MOST_FAILURES, BackgroundTracker, Feed
+from longhaul.runs.track.background import MOST_FAILURES, BackgroundTracker, Feed, History
 from longhaul.runs.track.tracker import Point
 from tests.runs.conftest import FakeClock
 from tests.runs.track.fakes import Memory, recorded
@@ -23,17 +23,27 @@ def past(known: int, until: Progress) -> Iterator[Point]:
 
 
 def background(
-    memory: Memory, clock: FakeClock, *, capacity: int = 100, patience: float = 10.0
+    memory: Memory,
+    clock: FakeClock,
+    *,
+    capacity: int = 100,
+    patience: float = 10.0,
+    history: History = past,
 ) -> BackgroundTracker:
     feed = Feed(
         lambda seen: dict(seen.metrics),
-        past,
+        history,
         lambda: {"layer": np.ones(3, np.float32)},
         histogram_seconds=60.0,
     )
-    # The real clock bounds the waiting; the fake one says when histograms are due.
-    clocks = clock.clocks()
-    return BackgroundTracker(memory, feed, clocks, capacity=capacity, patience_seconds=patience)
+    return BackgroundTracker(
+        memory,
+        feed,
+        clock.clocks(),
+        capacity=capacity,
+        patience_seconds=patience,
+        retry_seconds=0.001,
+    )
 
 
 def test_points_arrive_in_order_and_all_of_them(clock: FakeClock) -> None:
@@ -74,6 +84,7 @@ def test_a_hung_tracker_costs_points_and_no_time(clock: FakeClock) -> None:
     assert spent < 1.0
     assert tally.dropped >= 989
     assert not tally.is_finished
+    assert memory.abandoned
 
 
 def test_a_failure_in_between_is_counted_and_the_rest_arrives(clock: FakeClock) -> None:
@@ -89,16 +100,38 @@ def test_a_failure_in_between_is_counted_and_the_rest_arrives(clock: FakeClock) 
     assert "nobody answers" in tracker.tally.problem
 
 
-def test_a_tracker_that_only_fails_is_given_up(clock: FakeClock) -> None:
+def test_a_tracker_that_comes_back_gets_what_it_missed(clock: FakeClock) -> None:
+    """From the logs, so that an hour without a network leaves no gap."""
     memory = Memory()
-    memory.failing = 10**6
+    memory.failing = MOST_FAILURES
+    logged: list[Point] = []
+
+    def logs(known: int, until: Progress) -> Iterator[Point]:
+        return (point for point in logged if known < point.env_steps <= until.env_steps)
+
+    tracker = background(memory, clock, history=logs)
+    tracker.begin(Progress())
+    for iteration in range(1, 100):
+        seen = recorded(iteration)
+        logged.append(Point(seen.progress.env_steps, 1.0, seen.metrics))
+        tracker.see(seen)
+    tracker.close()
+    assert [point.env_steps for point in memory.points] == [8 * i for i in range(1, 100)]
+    assert tracker.tally.is_finished
+    assert tracker.tally.dropped == 0
+
+
+def test_a_tracker_that_only_fails_does_not_keep_the_run_from_ending(clock: FakeClock) -> None:
+    memory = Memory()
+    memory.failing = 10**9
     tracker = background(memory, clock)
     tracker.begin(Progress())
     for iteration in range(1, 100):
         tracker.see(recorded(iteration))
     tracker.close()
-    assert tracker.tally.failed == MOST_FAILURES
+    assert memory.points == []
     assert not tracker.tally.is_finished
+    assert "nobody answers" in tracker.tally.problem
 
 
 def test_histograms_come_when_they_are_due(clock: FakeClock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -25,9 +26,11 @@ History = Callable[[int, Progress], Iterable[Point]]
 Weights = Callable[[], Mapping[str, NDArray[np.float32]]]
 
 MOST_FAILURES = 5
-"""Failures in a row after which a tracker is given up."""
+"""Failures in a row after which a tracker is left alone for a while."""
 IDLE_SECONDS = 5.0
 """How long a point may wait to be seen by readers while nothing else comes."""
+RETRY_SECONDS = 60.0
+"""How long a tracker that failed is left alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,31 +65,36 @@ class BackgroundTracker:
         *,
         capacity: int = 1000,
         patience_seconds: float = 10.0,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._tracker = tracker
         self._feed = feed
         self._clocks = clocks
         self._queue: queue.Queue[Point | None] = queue.Queue(capacity)
         self._patience = patience_seconds
+        self._retry_seconds = retry_seconds
         self._thread: threading.Thread | None = None
-        self._gave_up = threading.Event()
+        self._closing = threading.Event()
+        self._latest = Progress()
+        self._told_steps = -1  # up to which the logs were told
         self._histograms_at = clocks.monotonic()
         self._returns: list[float] = []
         self._lengths: list[float] = []
-        self._sent = self._dropped = self._failed = 0
+        # Each is counted up by one thread alone.
+        self._sent = self._dropped = self._recovered = self._failed = 0
         self._problem = ""
         self._finished = False
 
     def begin(self, progress: Progress) -> None:
         """Start the thread, which first sends what the tracker lacks of the run so far."""
+        self._latest = progress
         # A daemon: a tracker that hangs must not keep the process alive.
-        self._thread = threading.Thread(
-            target=self._work, args=(progress,), name="tracker", daemon=True
-        )
+        self._thread = threading.Thread(target=self._work, name="tracker", daemon=True)
         self._thread.start()
 
     def see(self, recorded: Recorded) -> None:
         """Queue one iteration, or drop it if the queue is full."""
+        self._latest = recorded.progress
         self._returns += [episode.episode_return for episode in recorded.episodes]
         self._lengths += [float(episode.length) for episode in recorded.episodes]
         now = self._clocks.monotonic()
@@ -114,21 +122,19 @@ class BackgroundTracker:
         """Wait for the thread for a while, then leave it to its fate."""
         if self._thread is None:
             return
-        deadline = self._clocks.monotonic() + self._patience
-        while self._thread.is_alive() and self._clocks.monotonic() < deadline:
-            try:
-                self._queue.put(None, timeout=0.1)
-                break
-            except queue.Full:
-                continue
-        self._thread.join(max(deadline - self._clocks.monotonic(), 0.0))
-        self._gave_up.set()
+        self._closing.set()
+        with contextlib.suppress(queue.Full):
+            self._queue.put_nowait(None)
+        self._thread.join(self._patience)
         self._thread = None
+        if not self._finished:
+            self._tracker.abandon()
 
     @property
     def tally(self) -> Tally:
         """How it went so far."""
-        return Tally(self._sent, self._dropped, self._failed, self._problem, self._finished)
+        lost = self._dropped - self._recovered
+        return Tally(self._sent, lost, self._failed, self._problem, self._finished)
 
     def _take_histograms(self) -> dict[str, NDArray[np.float32]]:
         found = {f"weights/{name}": values for name, values in self._feed.weights().items()}
@@ -139,36 +145,55 @@ class BackgroundTracker:
         return found
 
     def _offer(self, point: Point) -> None:
-        if self._gave_up.is_set():
-            self._dropped += 1
-            return
         try:
             self._queue.put_nowait(point)
         except queue.Full:
             self._dropped += 1
 
-    def _work(self, progress: Progress) -> None:
-        """Send points until the end; in the thread."""
-        try:
-            known = self._tracker.open(progress)
-            for point in self._feed.history(known, progress):
-                self._tracker.write(point)
-            self._send_all()
-            self._tracker.close()
-            self._finished = True
-        except Exception as error:
-            # Whatever a tracker does, it must not end a run.
-            self._problem = repr(error)
-            self._gave_up.set()
-            logger.debug("a tracker was given up", exc_info=True)
+    def _work(self) -> None:
+        """Send points until the end; in the thread.
+
+        A tracker that fails is opened again after a while. What it lacks by then is in the logs,
+        so that nothing of the curves is lost by an hour without a network.
+        """
+        while True:
+            is_last = self._closing.is_set()
+            try:
+                self._open()
+                self._send_all()
+                self._tracker.close()
+                self._finished = True
+                return
+            except Exception as error:
+                # Whatever a tracker does, it must not end a run.
+                self._problem = repr(error)
+                logger.debug("a tracker failed", exc_info=True)
+                if is_last:
+                    return
+                self._closing.wait(self._retry_seconds)
+
+    def _open(self) -> None:
+        """Bring the tracker up to the run; what waits in the queue is in the logs already."""
+        dropped = self._dropped
+        for _ in range(self._queue.qsize()):
+            self._queue.get_nowait()
+        until = self._latest
+        known = self._tracker.open(until)
+        for point in self._feed.history(known, until):
+            self._tracker.write(point)
+            self._sent += 1
+        self._told_steps = until.env_steps
+        self._recovered = dropped
 
     def _send_all(self) -> None:
         in_a_row, unseen = 0, False
-        while not self._gave_up.is_set():
+        while not (self._closing.is_set() and self._queue.empty()):
             try:
                 point = self._queue.get(timeout=IDLE_SECONDS if unseen else None)
                 if point is None:
                     return
+                if point.scalars and point.env_steps <= self._told_steps:
+                    continue  # it was queued while the logs were read
                 self._tracker.write(point)
                 self._sent += 1
                 in_a_row, unseen = 0, True

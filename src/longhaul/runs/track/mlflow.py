@@ -82,6 +82,9 @@ class MLflow:
         """Mark the run as not running; a process that goes on with it marks it again."""
         self._client.set_terminated(self._run)
 
+    def abandon(self) -> None:
+        """Nothing: its requests end with the process."""
+
 
 def flat_name(name: str) -> str:
     """Return the name with one slash at most: its folders know no name that is a folder too."""

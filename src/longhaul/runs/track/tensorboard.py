@@ -98,6 +98,9 @@ class TensorBoard:
             self._file.close()
             self._file = None
 
+    def abandon(self) -> None:
+        """Nothing: a file keeps nobody waiting."""
+
     def _add(self, event: Event) -> None:
         assert self._file is not None, "opened first"
         self._file.write(frame(event.SerializeToString()))

@@ -61,6 +61,9 @@ class Tracker(Protocol):
     def close(self) -> None:
         """End."""
 
+    def abandon(self) -> None:
+        """Let nothing keep the process alive; called by the run, whatever the thread is doing."""
+
 
 class MissingPackageError(ConfigError):
     """A tracker was asked for whose package is not installed."""

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import os
+import threading
+import time
 from typing import Any
+
+import psutil
 
 from longhaul.core.progress import Progress
 from longhaul.runs.track.tracker import NOTHING, MissingPackageError, Point, Subject
@@ -13,6 +20,10 @@ except ModuleNotFoundError as error:
     raise MissingPackageError("wandb", "wandb") from error
 
 LONGEST_ID = 128
+INIT_SECONDS = 10.0
+GOODBYE_SECONDS = 1.0
+SERVICE = "wandb-core"
+"""The process the package starts."""
 
 
 class WeightsAndBiases:
@@ -31,6 +42,7 @@ class WeightsAndBiases:
         the same points again. An offline folder knows nothing of earlier ones and gets it all.
         """
         subject = self._subject
+        os.environ.setdefault("WANDB_SILENT", "true")
         self._run = wandb.init(
             project=self._project,
             id=subject.id[-LONGEST_ID:],
@@ -69,5 +81,23 @@ class WeightsAndBiases:
     def close(self) -> None:
         """Finish the run of this process."""
         if self._run is not None:
-            self._run.finish(quiet=True)
+            self._run.finish()
             self._run = None
+
+    def abandon(self) -> None:
+        """See to it that the package's service, which asks a dead server for minutes, ends."""
+        leaving = threading.Event()
+        # The package talks to its service at exit and complains if it is gone, so that it may
+        # say goodbye first. What is registered last runs first.
+        atexit.register(leaving.set)
+        threading.Thread(target=_end_service, args=(leaving,), daemon=True).start()
+
+
+def _end_service(leaving: threading.Event) -> None:
+    """End the service a moment after the process begins to leave."""
+    leaving.wait()
+    time.sleep(GOODBYE_SECONDS)
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):
+            if SERVICE in child.name():
+                child.kill()
