@@ -218,6 +218,8 @@ class Place:
     sinks: Sequence[MetricSink]
     watch: Watch
     tell: Callable[[str], None]
+    prepare: Callable[[Policy], None] = lambda policy: None
+    """Gives the policy of a new run its first weights, if they are not random."""
 
 
 def check_task(config: RunConfig, task: Task, tell: Callable[[str], None]) -> Task:
@@ -255,6 +257,7 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
     settings = build_settings(config, task)
     schedule = build_schedule(config, task, settings)
     policy = build_policy(config, task, device)
+    place.prepare(policy)
     summary = Summary(task.summarise)
     replay = build_replay(config, task, place)
     learner = LEARNERS[config.learn.algorithm](

@@ -24,6 +24,9 @@ class RunConfig:
     """The run's name; the same task, name and seed continue an unfinished run."""
     seed: int = 1
     """Every random draw of the run derives from this number."""
+    start_from: str = ""
+    """A run, or one of its checkpoints, whose weights the network begins with; of a run the best
+    one that was measured, else the latest. Empty begins with random weights."""
     total_timesteps: int = 100_000
     """Steps to train for, counted over all rows; the last rollout may go past it."""
     total_iterations: int = 0

@@ -6,6 +6,7 @@ import tomllib
 import traceback
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -16,6 +17,7 @@ from longhaul.app.device import choose_device, fix_torch
 from longhaul.app.display import Display, choose_display
 from longhaul.app.evaluate import EvaluationRequest, evaluate_run
 from longhaul.app.finish import leave_artefacts
+from longhaul.app.first_weights import begin_with
 from longhaul.app.metrics import declared_metrics, declares
 from longhaul.app.records import RecordsSink
 from longhaul.app.report import keep_panels
@@ -91,6 +93,7 @@ def carry_out(
             sinks=(display, Pulse(heartbeat)),
             watch=Watch(entered=entered),
             tell=display.notice,
+            prepare=partial(begin_with, config, run, display.notice),
         )
         keep_config(run, config)
         assembled = set_up(run, config, place, device)
