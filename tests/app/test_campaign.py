@@ -37,6 +37,7 @@ class World:
         self.root = root
         self.gains = gains
         self.given: list[str] = []
+        self.teachers: list[list[str]] = []
         self.now = 0.0
 
     def carry_out(self, piece: Piece) -> int:
@@ -44,6 +45,9 @@ class World:
         name = piece.command[piece.command.index("--name") + 1]
         course = name.removeprefix("campaign-")
         self.given.append(course)
+        self.teachers.append(
+            [word.removeprefix("start_from=") for word in piece.command if "start_from=" in word]
+        )
         self.now += piece.seconds
         found = sorted((self.root / "toy").glob(f"*-{name}-s1"))
         if found:
@@ -95,6 +99,28 @@ def test_a_campaign_ends_when_all_courses_have_reached_the_target(tmp_path: Path
     world = World(tmp_path, {"a": [(0.9, 10.0)], "b": [(0.5, 10.0), (0.85, 10.0)]})
     assert campaign(world).run().seconds == 30.0
     assert world.given == ["a", "b", "b"]
+
+
+def test_a_course_learns_from_the_one_that_is_cleared_most_often(tmp_path: Path) -> None:
+    gains = {"a": [(0.5, 1.0)], "b": [(0.0, 1.0), (0.9, 1.0)], "c": [(0.85, 1.0)]}
+    world = World(tmp_path, gains)
+    report = campaign(world, budget_seconds=40.0).run()
+    taught = {name: set(map(tuple, told)) for name, told in _by_course(world).items()}
+    assert taught["a"] == {()}
+    assert taught["b"] == taught["c"] == {(report.states[0].run,)}, "the same in every slice"
+
+
+def test_courses_can_begin_from_scratch(tmp_path: Path) -> None:
+    world = World(tmp_path, {"a": [(0.5, 1.0)], "b": [(0.0, 1.0)]})
+    campaign(world, budget_seconds=20.0, transfer=False).run()
+    assert world.teachers == [[], []]
+
+
+def _by_course(world: World) -> dict[str, list[list[str]]]:
+    found: dict[str, list[list[str]]] = {}
+    for course, told in zip(world.given, world.teachers, strict=True):
+        found.setdefault(course, []).append(told)
+    return found
 
 
 def test_the_table_tells_what_blocks(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from longhaul.app.campaign_plan import CourseState, next_course
+from longhaul.app.campaign_plan import CourseState, next_course, teacher_of
 from longhaul.app.campaign_process import Piece, carry_out
 from longhaul.app.registry import find_kind
 from longhaul.app.text import columns
@@ -57,6 +57,8 @@ class CampaignRequest:
     overrides: tuple[str, ...] = ()
     root: Path = Path("runs")
     films: bool = True
+    transfer: bool = True
+    """Whether a course begins with the weights of the one that is cleared most often."""
 
     def __post_init__(self) -> None:
         for flag, seconds in (("--budget", self.budget_seconds), ("--slice", self.slice_seconds)):
@@ -193,7 +195,12 @@ class CampaignRunner:
     def _train(self, name: str, seconds: float) -> CourseState:
         """Give one slice to a course and return what it has come to."""
         state, request = self._states[name], self._request
-        command = [*_longhaul(), "train", request.task, *self._arguments(self._courses[name])]
+        if request.transfer and not state.worths and not state.run:
+            # Kept before anything can happen: a run goes on only with the config it began with.
+            state = self._states[name] = replace(state, teacher=teacher_of(self.report.states))
+            self._save()
+        arguments = self._arguments(self._courses[name], state)
+        command = [*_longhaul(), "train", request.task, *arguments]
         log = request.folder / f"{slug(name)}.log"
         piece = Piece(command, log, seconds, lambda: self._has_reached(name))
         code = self._carry_out(piece)
@@ -209,12 +216,13 @@ class CampaignRunner:
             state = replace(state, film=self._film(run, name))
         return state
 
-    def _arguments(self, course: Course) -> list[str]:
+    def _arguments(self, course: Course, state: CourseState) -> list[str]:
         request = self._request
         found = ["--name", self._run_name(course.name), "--runs-root", str(request.root)]
         found += ["--quiet", "--no-report"]
         found += ["--preset", request.preset] if request.preset else []
-        for override in (*course.overrides, *request.overrides):
+        taught = (f"start_from={state.teacher}",) if state.teacher else ()
+        for override in (*course.overrides, *taught, *request.overrides):
             found += ["--set", override]
         return found
 

@@ -33,6 +33,8 @@ class CourseState:
     film: str = ""
     problem: str = ""
     """Why a slice failed, in the words of the run."""
+    teacher: str = ""
+    """The run whose weights it began with; empty: none."""
     is_over: bool = False
     """Whether its run has used up its steps."""
 
@@ -71,3 +73,9 @@ def next_course(states: tuple[CourseState, ...], *, target: float) -> str | None
         return None
     moving = [state for state in open_ if state.idle < PATIENCE]
     return max(moving or open_, key=lambda state: (state.promise(), -len(state.worths))).name
+
+
+def teacher_of(states: tuple[CourseState, ...]) -> str:
+    """Return the run that a course not begun yet learns from: the one that clears most often."""
+    able = [state for state in states if state.rate > 0 and state.run]
+    return max(able, key=lambda state: state.rate).run if able else ""

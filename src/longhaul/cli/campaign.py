@@ -31,6 +31,13 @@ def campaign(
     films: Annotated[
         bool, typer.Option("--films/--no-films", help="Film the first clear of each course.")
     ] = True,
+    transfer: Annotated[
+        bool,
+        typer.Option(
+            "--transfer/--no-transfer",
+            help="Begin a course with the weights of the one that is cleared most often.",
+        ),
+    ] = True,
     runs_root: options.RunsRoot = Path("runs"),
     as_json: options.AsJson = False,
 ) -> None:
@@ -48,6 +55,7 @@ def campaign(
         overrides=tuple(overrides or ()),
         root=runs_root,
         films=films,
+        transfer=transfer,
     )
     report = run_campaign(request, lambda text: typer.echo(text, err=True))
     typer.echo(report.as_json() if as_json else report.as_text())
