@@ -207,8 +207,8 @@ BLOCKS = (
 STATE_SIZE = sum(block.size for block in BLOCKS)
 
 GLYPH_CLASSES = (
-    "unknown",
-    "stone",
+    "outside",
+    "blank",
     "wall",
     "floor",
     "corridor",

@@ -1,0 +1,1 @@
+"""Turning the game's screen into atoms and numbers, in native code."""

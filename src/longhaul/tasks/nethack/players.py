@@ -1,0 +1,132 @@
+"""Players that learned nothing, as anchors: a random one and a simple scripted explorer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from longhaul.core.env import Episode, Slots, empty_actions
+from longhaul.core.seeds import Seeds
+from longhaul.core.suite import Case
+from longhaul.tasks.nethack.eyes.arrays import DOWNWARD, FOE, FRONTIER, THING
+from longhaul.tasks.nethack.eyes.numbers import COMPASS, DISTANCE, NEAR
+from longhaul.tasks.nethack.options import MapOptions, MaskOptions, Options
+from longhaul.tasks.nethack.source import GameFactory
+from longhaul.tasks.nethack.vocabulary import (
+    ACTION_COUNT,
+    ATOM_BITS,
+    ATOM_INDEX,
+    DOWN,
+    EAT,
+    KICK,
+    MORE,
+    MOVES,
+    SEARCH,
+    STATE,
+)
+
+Choose = Callable[[Slots], int]
+"""Returns the action for the present observation of one game."""
+RANDOM, EXPLORER = "random", "explorer"
+LOST_MOVES = 0.2
+"""Share of steps in which the explorer walks at random where it knows no way."""
+
+
+def random_player(generator: np.random.Generator) -> Choose:
+    """Return a player that draws one of the 23 actions, each as likely as the others."""
+    return lambda slots: int(generator.integers(ACTION_COUNT))
+
+
+@dataclass(frozen=True, slots=True)
+class Explorer:
+    """Fights what is beside it, takes what lies near, explores, and goes down the first stairs."""
+
+    generator: np.random.Generator
+
+    def __call__(self, slots: Slots) -> int:
+        """Return the first thing to do of a fixed list."""
+        atoms, state = slots.obs[ATOM_BITS][0], slots.obs[STATE][0]
+
+        def holds(*names: str) -> bool:
+            return any(atoms[ATOM_INDEX[name]] for name in names)
+
+        if (answer := self._answer(holds, state)) is not None:
+            return answer
+        if holds("hostile_adjacent") and not holds("touch_danger_adjacent"):
+            return _way(state, FOE)
+        if holds("on_stairs_down"):
+            return DOWN
+        if holds("on_safe_corpse") and not holds("hunger_satiated", "recently_eaten"):
+            return EAT
+        if holds("door_locked") and holds("door_closed_adjacent"):
+            return KICK
+        for target in (THING, DOWNWARD, FRONTIER):
+            if state[DISTANCE + target] > 0:
+                return _way(state, target)
+        return self._look_about(state)
+
+    def _answer(self, holds: Callable[..., bool], state: np.ndarray) -> int | None:
+        """Return the key for an open question."""
+        if holds("prompt_direction"):
+            # A door that was kicked is straight beside.
+            return int(self.generator.integers(1, 5))
+        if holds("prompt_confirm"):
+            return MOVES[-1] if holds("on_safe_corpse") else MORE  # northwest is the key of yes
+        if holds("prompt_item", "stuck"):
+            return MORE if self.generator.random() < 0.5 else self._walk(state)
+        return None
+
+    def _look_about(self, state: np.ndarray) -> int:
+        """Search, and sometimes walk, where no way is known."""
+        return self._walk(state) if self.generator.random() < LOST_MOVES else SEARCH
+
+    def _walk(self, state: np.ndarray) -> int:
+        free = np.flatnonzero(state[NEAR : NEAR + 8])
+        return int(self.generator.choice(free)) + 1 if len(free) else SEARCH
+
+
+def _way(state: np.ndarray, target: int) -> int:
+    """Return the first move towards a target; search if it is here."""
+    begin = COMPASS + 8 * target
+    ways = np.flatnonzero(state[begin : begin + 8])
+    return int(ways[0]) + 1 if len(ways) else SEARCH
+
+
+def play_cases(options: Options, cases: Sequence[Case], choose: Choose) -> tuple[Episode, ...]:
+    """Play every case to its end, one after another, with all actions open."""
+    opened = replace(options, map=MapOptions(), mask=MaskOptions(enabled=False))
+    env = GameFactory(opened)()
+    slots = Slots.allocate(env.spec, 1)
+    env.bind(slots)
+    actions = empty_actions(env.spec, 1)
+    episodes = []
+    try:
+        for number, case in enumerate(cases):
+            env.reset(case.seed, None)
+            total, length, ending = 0.0, 0, None
+            while ending is None:
+                actions[0] = choose(slots)
+                ending = env.step(actions)
+                total += float(slots.reward[0])
+                length += 1
+            episodes.append(
+                Episode(0, number, case.seed, length, total, ending.reason, ending.metrics)
+            )
+    finally:
+        env.close()
+    return tuple(episodes)
+
+
+def play_references(options: Options, cases: Sequence[Case]) -> dict[str, tuple[Episode, ...]]:
+    """Play the cases with both anchors, under the cap of the options."""
+    seeds = Seeds(0)
+    return {
+        RANDOM: play_cases(
+            options, cases, random_player(seeds.generator("nethack", "anchor", RANDOM))
+        ),
+        EXPLORER: play_cases(
+            options, cases, Explorer(seeds.generator("nethack", "anchor", EXPLORER))
+        ),
+    }

@@ -1,0 +1,98 @@
+"""Building the NetHack task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from longhaul.core.env import Episode
+from longhaul.core.errors import ConfigError
+from longhaul.core.metrics import Metric, Metrics
+from longhaul.core.task import Evaluation, Task
+from longhaul.nets.actor_critic import build_policy
+from longhaul.tasks.kind import EnvVariant, TaskKind, TaskRequest
+from longhaul.tasks.nethack.evaluation import HELD_OUT, REHEARSAL, SCORE, ended, suites
+from longhaul.tasks.nethack.evaluation import METRICS as EVALUATION_METRICS
+from longhaul.tasks.nethack.options import Options
+from longhaul.tasks.nethack.panels import PANELS
+from longhaul.tasks.nethack.policy.build import build_player
+from longhaul.tasks.nethack.source import game_envs, rules_of
+
+METRICS = (
+    Metric("env/score", "mean in-game score of the last moment the hero was alive", "points"),
+    Metric("env/score_max", "best of the same", "points"),
+    Metric("env/deepest_level", "mean of the deepest level reached"),
+    Metric("env/turns", "mean of the game's turns", "turns"),
+    Metric("env/step_cap", "steps after which games are cut"),
+    Metric("env/ended/<reason>", "share of the games that ended by death, cap or otherwise"),
+)
+
+
+def build(request: TaskRequest) -> Task:
+    """Return the task of playing NetHack for score."""
+    if request.argument:
+        raise ConfigError(
+            f"task 'nethack' takes no argument, not {request.argument!r}; choose the character "
+            "with --set options.character=val-hum-neu-fem"
+        )
+    options: Options = request.options
+    envs = game_envs(options)
+    task = Task(
+        name="nethack",
+        envs=envs,
+        make_policy=lambda: build_policy(envs.spec, request.policy),
+        summarise=summarise,
+        metrics=(*METRICS, *EVALUATION_METRICS),
+        evaluation=Evaluation(
+            metric=SCORE, suite=suites(options), during=REHEARSAL, final=(HELD_OUT,)
+        ),
+        panels=PANELS,
+    )
+    if options.network == "plain":
+        return task
+    graph = rules_of(options.rules)
+    player = build_player(envs.spec, graph, options.policy, options.phases, request.plan)
+    return replace(
+        task,
+        make_policy=player.make_policy,
+        settings=player.settings,
+        controllers=player.controllers,
+        metrics=(*task.metrics, *player.metrics),
+        panels=(*PANELS, *player.panels),
+        study=player.study,
+    )
+
+
+def summarise(episodes: Sequence[Episode]) -> Metrics:
+    """Return NetHack's own figures of a rollout; absent where no game ended."""
+    if not episodes:
+        return {}
+
+    def mean(value: Callable[[Episode], float]) -> float:
+        return sum(map(value, episodes)) / len(episodes)
+
+    return {
+        "env/score": mean(lambda e: e.metrics["score"]),
+        "env/score_max": max(e.metrics["score"] for e in episodes),
+        "env/deepest_level": mean(lambda e: e.metrics["deepest_level"]),
+        "env/turns": mean(lambda e: e.metrics["turns"]),
+        "env/step_cap": episodes[0].metrics["step_cap"],
+        **ended(episodes, "env"),
+    }
+
+
+VARIANTS = (
+    EnvVariant("state and atoms", {}, 32),
+    EnvVariant("with the map", {"map": {"view": True}}, 32),
+)
+
+TASK = TaskKind(
+    name="nethack",
+    summary="NetHack's early game for score, played by experts that know its rules",
+    options=Options,
+    build=build,
+    examples=("nethack",),
+    presets=Path(__file__).parent / "presets",
+    variants=VARIANTS,
+)
