@@ -200,6 +200,17 @@ def test_a_copy_with_other_weights_does_not_use_what_the_first_one_remembers() -
     torch.testing.assert_close(value, expected)
 
 
+def test_values_can_be_asked_for_after_acting_and_with_a_gradient() -> None:
+    policy, obs, others = player(), observations(8), observations(8, seed=12)
+    with torch.inference_mode():
+        acted = policy.act(obs, policy.initial(8), DECLARED)
+    with torch.no_grad():
+        policy.value(others, policy.initial(8), DECLARED)
+    value = policy.value(obs, policy.initial(8), DECLARED)
+    torch.testing.assert_close(value.detach(), acted.value)
+    value.sum().backward()
+
+
 def test_a_new_rollout_begins_with_an_empty_memo() -> None:
     policy, obs = player(), observations(8)
     with torch.inference_mode():

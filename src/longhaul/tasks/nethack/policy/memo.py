@@ -101,7 +101,9 @@ class Memo:
         if self._said.shape[1] == width and needed <= self._said.shape[0]:
             return
         room = max(FIRST_ROOM, 2 * needed)
-        larger = stream.condition.new_empty(room, width)
+        # An ordinary tensor: one made in inference mode could not be written to outside of it.
+        with torch.inference_mode(mode=False):
+            larger = torch.empty(room, width, device=stream.condition.device)
         if self._places:
             larger[: len(self._places)] = self._said[: len(self._places)]
         self._said = larger
