@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import importlib.metadata
 import os
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from longhaul.core.errors import EnvError
 from longhaul.envs.nes.cartridge import Cartridge, CartridgeError
+from longhaul.envs.nes.standin.game import stand_in
 
 VARIABLE = "LONGHAUL_SMB_ROM"
 PACKAGE = "gym-super-mario-bros"
@@ -52,7 +52,7 @@ def find_rom(given: str = "", variables: Mapping[str, str] = os.environ) -> Rom:
     What is named is used or refused, never passed over for another copy.
     """
     if given == STAND_IN:
-        return Rom(_stand_in(), "the free stand-in cartridge", is_stand_in=True)
+        return Rom(stand_in(), "the free stand-in cartridge", is_stand_in=True)
     if given:
         return _checked(Path(given).expanduser(), f"options.rom = {given!r}")
     if variables.get(VARIABLE):
@@ -71,15 +71,6 @@ def packaged_rom(package: str = PACKAGE) -> Path | None:
         return None
     found = (Path(str(file.locate())) for file in files if file.name == FILE_IN_PACKAGE)
     return next((path for path in found if path.is_file()), None)
-
-
-def _stand_in() -> Cartridge:
-    try:
-        made = importlib.import_module("longhaul.envs.nes.standin")
-    except ModuleNotFoundError as error:
-        raise RomError("this version of longhaul comes without the stand-in cartridge") from error
-    cartridge: Cartridge = made.cartridge()
-    return cartridge
 
 
 def _checked(path: Path, told_by: str) -> Rom:
