@@ -18,7 +18,7 @@ from longhaul.app.patience import telling_if_slow
 from longhaul.app.plan import replay_plan
 from longhaul.app.registry import Reference, find_kind
 from longhaul.core.config import convert
-from longhaul.core.env import BatchedEnvs, VectorEnv
+from longhaul.core.env import VectorEnv
 from longhaul.core.errors import ConfigError
 from longhaul.core.parts import Collector, Evaluator, Learner, MetricSink
 from longhaul.core.policy import Policy
@@ -226,7 +226,7 @@ def check_task(config: RunConfig, task: Task, tell: Callable[[str], None]) -> Ta
     """Return the task with the tier its environment really keeps; a liar is told of."""
     if not config.env.check_seeds:
         return task
-    with telling_if_slow(tell, COMPILING if isinstance(task.envs, BatchedEnvs) else SETTING_UP):
+    with telling_if_slow(tell, COMPILING if task.envs.compiles else SETTING_UP):
         check = check_seeds(task.envs)
     if not check.honest:
         tell(check.report())

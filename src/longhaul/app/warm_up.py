@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from longhaul.app.assemble import build_env, build_task
 from longhaul.app.configure import ConfigSources, resolve
 from longhaul.app.registry import task_names
-from longhaul.core.env import BatchedEnvs
+from longhaul.core.env import SingleEnvs
 from longhaul.core.errors import ConfigError, LonghaulError
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.envs.checks import random_actions
@@ -37,8 +38,11 @@ def _step_once(name: str) -> bool:
     """Step one environment of a task; return whether there was native code to compile."""
     config = resolve(ConfigSources(task=name))
     task = build_task(config)
-    if not isinstance(task.envs, BatchedEnvs):
+    if not task.envs.compiles:
         return False
+    # In this process: what is compiled is cached beside the code, for all others.
+    if isinstance(task.envs, SingleEnvs):
+        config = replace(config, env=replace(config.env, runtime="serial"))
     env = build_env(config, task, DerivedSeeds(Seeds(config.seed)), 1)
     env.reset()
     env.step(random_actions(env.spec, 1, config.seed)[0])

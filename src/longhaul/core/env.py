@@ -284,6 +284,8 @@ class SingleEnvs:
     may crash or because one step of them costs more than a message between processes."""
     make_drawn: Callable[[], Env] | None = None
     """Makes an env that draws itself, where those of `make` do not."""
+    compiles: bool = False
+    """Whether the first one of a machine compiles native code, which takes its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +294,11 @@ class BatchedEnvs:
 
     spec: EnvSpec
     make: Callable[[int], BatchedEnv]
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the first ones of a machine compile native code: they are made of it."""
+        return True
 
 
 EnvSource = SingleEnvs | BatchedEnvs

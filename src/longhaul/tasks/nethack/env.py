@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+from nle import nethack
 from numpy.typing import NDArray
 
 from longhaul.core.env import Array, Ending, Slots, Start
@@ -20,10 +21,11 @@ from longhaul.tasks.nethack.eyes.arrays import (
     Outcome,
     Recall,
     Scratch,
+    Screen,
 )
 from longhaul.tasks.nethack.eyes.knowing import know
 from longhaul.tasks.nethack.eyes.look import FIRST, View, look_at_game
-from longhaul.tasks.nethack.game import Game, game_seeds
+from longhaul.tasks.nethack.game import KEYS, Game, game_seeds
 from longhaul.tasks.nethack.options import Options
 from longhaul.tasks.nethack.picture import draw_terminal
 from longhaul.tasks.nethack.source import FROZEN_TERM, SCORE_TERM, describe, rules_of
@@ -35,8 +37,17 @@ CAP = "cap"
 
 @lru_cache(maxsize=4)
 def knowledge_of(rules: str) -> Knowledge:
-    """Return what all games of a process know, made once."""
-    return know(rules_of(rules))
+    """Return what all games of a process know, made once.
+
+    Native code is compiled or loaded here, while environments are made, for a reset is given
+    less time than that may take.
+    """
+    knowledge = know(rules_of(rules))
+    blank = Screen(*(np.zeros(**nethack.OBSERVATION_DESC[key]) for key in KEYS))
+    blank.glyphs[:] = knowledge.landmarks[0]
+    view = View(blank, Recall.allocate(), knowledge, Scratch.allocate(), Outcome.allocate())
+    look_at_game(view, FIRST)
+    return knowledge
 
 
 class NetHackEnv:

@@ -95,4 +95,5 @@ def game_envs(options: Options) -> SingleEnvs:
         GameFactory(options),
         prefers_processes=True,
         make_drawn=GameFactory(options, drawn=True),
+        compiles=True,
     )
