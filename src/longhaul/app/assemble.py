@@ -292,6 +292,7 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
         clocks=place.clocks,
         sinks=place.sinks,
     )
+    recorder.rotate_logs(round(config.log.rotate_megabytes * 2**20))
     faults.open(recorder)
     parts = Parts(collector, learner, summary, evaluator, schedule, recorder, place.watch)
     return Assembled(parts, settings, task, policy, evaluator)

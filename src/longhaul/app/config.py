@@ -11,7 +11,7 @@ from longhaul.envs.config import EnvConfig
 from longhaul.learn.config import LearnConfig
 from longhaul.nets.config import PolicyConfig
 from longhaul.report.config import ReportConfig
-from longhaul.runs.config import CheckpointConfig, TrackConfig
+from longhaul.runs.config import CheckpointConfig, LogConfig, TrackConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,8 @@ class RunConfig:
     """When to save and what to keep."""
     report: ReportConfig = field(default_factory=ReportConfig)
     """What is left behind for people to look at."""
+    log: LogConfig = field(default_factory=LogConfig)
+    """How logs are kept."""
     track: TrackConfig = field(default_factory=TrackConfig)
     """Where curves are shown while the run trains."""
 
@@ -80,6 +82,7 @@ FREE_TO_CHANGE = (
     "total_timesteps",
     "checkpoint",
     "report",
+    "log",
     "track",
     "evaluate.final_episodes",
     "evaluate.num_envs",

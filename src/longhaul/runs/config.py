@@ -58,6 +58,31 @@ class CheckpointConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class LogConfig:
+    """How a run's logs are kept; nothing of them is ever deleted."""
+
+    rotate_megabytes: float = 64.0
+    """Size at which a log is sealed and compressed beside its successor, read as one by every
+    command; 0 never does it."""
+
+    table_seconds: float = 60.0
+    """Time between two writings of metrics.parquet, if pyarrow is there to write it; 0 writes it
+    only at the end. It takes at most a hundredth of the time."""
+
+    resource_seconds: float = 10.0
+    """Time between two looks at the memory and processors of all processes; 0 never looks."""
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("rotate_megabytes", self.rotate_megabytes),
+            ("table_seconds", self.table_seconds),
+            ("resource_seconds", self.resource_seconds),
+        ):
+            if not value >= 0:
+                raise ConfigError(f"log.{name} = {value!r} must be at least 0")
+
+
+@dataclass(frozen=True, slots=True)
 class TrackConfig:
     """Where curves are shown beside the run directory; a tracker never slows or stops a run."""
 

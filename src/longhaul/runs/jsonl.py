@@ -6,13 +6,21 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from longhaul.core.errors import NumericalError
-from longhaul.runs.durable import feed_file, storage_errors, sync_directory, write_all
+from longhaul.runs.durable import storage_errors, sync_directory, write_all
+from longhaul.runs.segments import (
+    compress_sealed,
+    feed_log,
+    list_segments,
+    read_log,
+    seal,
+    sealed_length,
+)
 
 Row = dict[str, Any]
 
@@ -67,23 +75,32 @@ def _find_non_finite(value: object, path: str = "") -> str:
 
 
 class LogWriter:
-    """Appends rows to a log; what is flushed survives the process, what is synced the machine."""
+    """Appends rows to a log; what is flushed survives the process, what is synced the machine.
 
-    def __init__(self, path: Path) -> None:
+    With `rotate_bytes` a file of that size is sealed and compressed, and a new one begun. Offsets
+    and hashes are those of the whole log, so that nobody has to know of it.
+    """
+
+    def __init__(self, path: Path, *, rotate_bytes: int = 0) -> None:
         self.path = path
+        self._rotate_bytes = rotate_bytes
         self._pending: list[bytes] = []
         self._running = hashlib.sha256()
         with storage_errors(path):
-            self._descriptor = os.open(
-                path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
-            )
-            self._offset = feed_file(path, self._running.update)
-            last = os.pread(self._descriptor, 1, max(0, self._offset - 1))
+            compress_sealed(path)
+            self._descriptor = self._open()
+            self._offset = feed_log(path, self._running.update)
+            self._begin = sealed_length(path)
+            size = self._offset - self._begin
+            last = os.pread(self._descriptor, 1, max(0, size - 1))
             sync_directory(path.parent)
         if last not in (b"", b"\n"):
             # A killed writer left half a line. Ending it keeps the next line readable.
             self._pending.append(b"\n")
             self.flush()
+
+    def _open(self) -> int:
+        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
     def append(self, line: bytes) -> None:
         """Add a line made by `encode_row`; it is written by the next flush."""
@@ -98,11 +115,23 @@ class LogWriter:
             try:
                 write_all(self._descriptor, content)
             except OSError:
-                os.ftruncate(self._descriptor, self._offset)
+                os.ftruncate(self._descriptor, self._offset - self._begin)
                 raise
         self._pending.clear()
         self._running.update(content)
         self._offset += len(content)
+        if 0 < self._rotate_bytes <= self._offset - self._begin:
+            self._rotate()
+
+    def _rotate(self) -> None:
+        """Begin a new file; the full one is compressed beside it."""
+        with storage_errors(self.path):
+            os.fsync(self._descriptor)
+            os.close(self._descriptor)
+            seal(self.path)
+            self._descriptor = self._open()
+            self._begin = self._offset
+            compress_sealed(self.path)
 
     def sync(self) -> None:
         """Flush and force the log to disk."""
@@ -146,9 +175,7 @@ def parse_row(line: bytes) -> Row | None:
 def read_rows(path: Path, offset: int = 0) -> Rows:
     """Return all whole rows from `offset` on; garbage and a torn last line are skipped."""
     try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            content = file.read()
+        content = read_log(path, offset)
     except FileNotFoundError:
         return Rows([], 0, offset)
     lines = content.split(b"\n")
@@ -157,3 +184,17 @@ def read_rows(path: Path, offset: int = 0) -> Rows:
     rows = [row for row in found if row is not None]
     skipped = len(found) - len(rows) + bool(torn)
     return Rows(rows, skipped, offset + len(content) - len(torn))
+
+
+def iterate_rows(path: Path) -> Iterator[Row]:
+    """Yield all whole rows, a piece of the log at a time."""
+    for segment in list_segments(path):
+        for line in segment.read().split(b"\n"):
+            if (row := parse_row(line)) is not None:
+                yield row
+    if path.exists():
+        with path.open("rb") as file:
+            for line in file:
+                # A torn last line has no end yet.
+                if line.endswith(b"\n") and (row := parse_row(line)) is not None:
+                    yield row

@@ -73,6 +73,7 @@ class Recorder:
         self._clocks = clocks
         self._sinks = list(sinks)
         self._witnesses: list[Witness] = []
+        self._rotate_bytes = 0
         self._logs: dict[str, LogWriter] = {}
         self._sessions = LogWriter(directory.sessions)
         self._noting = threading.RLock()
@@ -183,6 +184,10 @@ class Recorder:
         """Pass metrics on to one more sink."""
         self._sinks.append(sink)
 
+    def rotate_logs(self, size: int) -> None:
+        """Seal and compress logs at this size, 0 for never; call it before `restore`."""
+        self._rotate_bytes = size
+
     def add_witness(self, witness: Witness) -> None:
         """Let one more follow the run; call it before `restore`."""
         self._witnesses.append(witness)
@@ -247,7 +252,7 @@ class Recorder:
         ):
             mark = LOG_START if loaded is None else loaded.manifest.logs.get(path.name, LOG_START)
             rewound.append(rewind_log(path, mark, directory.crash, belongs))
-            self._logs[name] = LogWriter(path)
+            self._logs[name] = LogWriter(path, rotate_bytes=self._rotate_bytes)
         set_aside = tuple(one.set_aside for one in rewound if one.set_aside is not None)
         problems = tuple(one.problem for one in rewound if one.problem is not None)
         if loaded is None:

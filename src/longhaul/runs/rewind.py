@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from longhaul.runs.durable import (
-    feed_file,
-    replace_file,
-    storage_errors,
-    sync_directory,
-    write_durably,
-)
+from longhaul.runs.durable import storage_errors, sync_directory, write_durably
 from longhaul.runs.jsonl import LogMark, Row, parse_row
+from longhaul.runs.segments import cut_log, feed_log, list_segments, log_size, read_log, replace_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +40,20 @@ def rewind_log(path: Path, mark: LogMark, aside: Path, belongs: Callable[[Row], 
         reason = _mismatch(path, mark)
         if reason is not None:
             return _salvage(path, aside, reason, belongs)
-        if not path.exists() or path.stat().st_size == mark.offset:
+        if log_size(path) == mark.offset:
             return Rewound(None, None)
-        with path.open("rb") as file:
-            file.seek(mark.offset)
-            kept_at = _keep(file.read(), path, aside)
-        descriptor = os.open(path, os.O_WRONLY)
-        try:
-            os.ftruncate(descriptor, mark.offset)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        kept_at = _keep(read_log(path, mark.offset), path, aside)
+        cut_log(path, mark.offset)
         return Rewound(kept_at, None)
 
 
 def _mismatch(path: Path, mark: LogMark) -> str | None:
     """Return in words how the log differs from its mark, None if it does not."""
-    if not path.exists():
+    if not path.exists() and not list_segments(path):
         missing = f"is missing; the checkpoint remembers {mark.offset} bytes"
         return missing if mark.offset else None
     running = hashlib.sha256()
-    length = feed_file(path, running.update, mark.offset)
+    length = feed_log(path, running.update, mark.offset)
     if length < mark.offset:
         return f"holds {length} bytes; the checkpoint remembers {mark.offset}"
     if running.hexdigest() != mark.sha256:
@@ -76,14 +63,13 @@ def _mismatch(path: Path, mark: LogMark) -> str | None:
 
 def _salvage(path: Path, aside: Path, reason: str, belongs: Callable[[Row], bool]) -> Rewound:
     """Keep a copy, then go on with every whole line that belongs to the run so far."""
-    content = path.read_bytes() if path.exists() else b""
+    is_there = path.exists() or list_segments(path)
+    content = read_log(path) if is_there else b""
     copy = _keep(content, path, aside) if content else None
-    lines = []
-    for line in content.split(b"\n")[:-1]:
-        row = parse_row(line)
-        if row is not None and belongs(row):
-            lines.append(line + b"\n")
-    replace_file(path, b"".join(lines))
+    # A salvage that was interrupted left lines in two pieces; the same line is the same row.
+    found = dict.fromkeys(content.split(b"\n")[:-1])
+    lines = [line + b"\n" for line in found if (row := parse_row(line)) and belongs(row)]
+    replace_log(path, b"".join(lines))
     return Rewound(copy, LogProblem(path, reason, len(lines), copy))
 
 
