@@ -13,7 +13,7 @@ from longhaul.app.checkpoints import find_checkpoint, load_weights
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import from_values, read_toml
 from longhaul.app.paired import Paired, compare
-from longhaul.app.suite_report import SuiteReport, SuiteResult
+from longhaul.app.suite_report import TRAINED, SuiteReport, SuiteResult
 from longhaul.core.env import Episode
 from longhaul.core.errors import CheckpointError, ConfigError
 from longhaul.core.settings import Assignment
@@ -112,6 +112,10 @@ def _result(
         columns=suite.columns,
         episodes=episodes,
         paired=paired,
+        scores={
+            name: tuple(map(suite.score, played))
+            for name, played in {**references, TRAINED: episodes}.items()
+        },
     )
 
 

@@ -30,6 +30,8 @@ class SuiteResult:
     columns: tuple[Column, ...]
     episodes: tuple[Episode, ...]
     paired: tuple[Paired, ...] = ()
+    scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Of every policy that was played, what each of its episodes scored."""
 
     def as_text(self) -> str:
         """Return a table with a row for each policy, and the comparisons below it."""
@@ -54,6 +56,9 @@ class SuiteResult:
             "bounds": dict(self.bounds),
             "references": {name: dict(found) for name, found in self.references.items()},
             "paired": [asdict(paired) for paired in self.paired],
+            "scores": [
+                {"player": name, "scores": list(found)} for name, found in self.scores.items()
+            ],
             "episodes": [asdict(episode) for episode in self.episodes],
         }
 

@@ -61,6 +61,7 @@ def build(request: TaskRequest) -> Task:
         metrics=(*task.metrics, *player.metrics),
         panels=(*PANELS, *player.panels),
         study=player.study,
+        records=player.records,
     )
 
 

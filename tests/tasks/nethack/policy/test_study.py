@@ -94,6 +94,6 @@ def test_operators_are_ranked_by_how_often_they_hold(made: dict[str, str]) -> No
 
 def test_every_panel_of_records_reads_a_file_of_the_study(made: dict[str, str]) -> None:
     for panel in panels(("survival", "combat", "exploration", "general")):
-        if panel.records:
+        if panel.records.endswith(".jsonl"):
             row = rows(made[panel.records.removeprefix("evaluations/")])[0]
             assert set(panel.metrics) <= set(row)

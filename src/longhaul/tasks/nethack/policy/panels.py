@@ -40,6 +40,15 @@ def panels(names: tuple[str, ...]) -> tuple[Panel, ...]:
         ),
         Panel("Health", ("train/grad_norm",), right=(health.FOCUS,)),
         Panel(
+            "Scores beside players that learned nothing",
+            ("player", "scores"),
+            "distribution",
+            records="evaluations/*.json",
+            each="scores",
+            label="true score",
+            note="held-out games under one cap",
+        ),
+        Panel(
             "Routing by situation",
             ("situation", "expert", "weight"),
             "matrix",
