@@ -21,7 +21,7 @@ from longhaul.app.configure import (
 )
 from longhaul.app.text import columns
 from longhaul.app.train import changed_keys
-from longhaul.app.trained import load_trained
+from longhaul.app.trained import Trained, load_trained
 from longhaul.core.errors import ConfigError, LonghaulError
 from longhaul.report.comparison import Comparison, Entry, compare_entries, comparison_charts
 from longhaul.report.gathered import gather
@@ -117,7 +117,7 @@ def measure(path: Path, arm: str) -> Entry:
     run.read_record()
     trained = load_trained(run, measured_checkpoint(run))
     cases = played_cases(run, trained)
-    suite = trained.config.evaluate.suite or next(iter(trained.task.evaluation.final), "")
+    suite = suite_words(trained)
     return Entry(
         gather(path),
         arm,
@@ -125,6 +125,16 @@ def measure(path: Path, arm: str) -> Entry:
         trained.config.evaluate.greedy,
         {case.episode.seed: case.score for case in cases},
     )
+
+
+def suite_words(trained: Trained) -> str:
+    """Return on what a run is measured, with the conditions that go with it."""
+    name = trained.config.evaluate.suite or next(iter(trained.task.evaluation.final), "")
+    find = trained.task.evaluation.suite
+    if find is None or not name:
+        return name
+    conditions = find(name).conditions
+    return f"{name}, {conditions}" if conditions else name
 
 
 def measured_checkpoint(run: RunDirectory) -> str:

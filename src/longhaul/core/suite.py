@@ -45,6 +45,8 @@ class Suite:
     """Return the suite's own figures, named `eval/...`."""
     score: Callable[[Episode], float]
     """Return what two policies are compared by, case by case; more is better."""
+    conditions: str = ""
+    """What else must be the same for two policies to be compared, in words."""
     columns: tuple[Column, ...] = ()
     intervals: Callable[[Sequence[Episode]], Mapping[str, Interval]] = lambda episodes: {}
     """Return 95 % confidence intervals of some of the figures."""

@@ -156,6 +156,7 @@ class NetHackEvaluation:
             cases=cases,
             figures=figures,
             score=true_score,
+            conditions=f"cap {self.options.max_steps}",
             columns=COLUMNS,
             intervals=intervals,
             references=lambda: play_references(self.options, cases),

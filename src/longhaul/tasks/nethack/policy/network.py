@@ -175,8 +175,10 @@ class ExpertPolicy(Policy):
         """Return what the graph says about each row, worked out once for equal ones."""
         found = distinct(atoms)
         said = self.graph.forward(found.atoms)
-        index = found.index
-        return Spoken(said.intent[index], said.score[index], said.spread[index])
+        intent, score, spread = (
+            part.index_select(0, found.index) for part in (said.intent, said.score, said.spread)
+        )
+        return Spoken(intent, score, spread)
 
     def _think(self, seen: Tensor, spoken: Spoken, settings: Settings) -> Thought:
         fused = self.fusion.forward(seen, spoken.intent)
