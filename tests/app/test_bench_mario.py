@@ -30,10 +30,10 @@ def test_everything_of_ours_is_measured_and_missing_peers_are_told(tmp_path: Pat
     game_or_skip()
     found = bench_mario(QUICK, python=tmp_path / "missing")
     told = json.loads(found.as_json())
-    assert len(told["steps_per_second"]) == 7
+    assert len(told["steps_per_second"]) == 8
     assert all(speed > 0 for each in told["steps_per_second"].values() for speed in each)
     assert "make peers-mario" in found.as_text()
-    assert len(told["costs"]) == 4
+    assert len(told["costs"]) == 5
 
 
 def test_ratios_per_core_are_of_processor_time() -> None:

@@ -21,6 +21,7 @@ from longhaul.app.peer_vectors import DRAWN, Advance
 from longhaul.app.text import columns
 from longhaul.core.errors import ConfigError
 from longhaul.envs.config import EnvConfig
+from longhaul.envs.nes import layout
 from longhaul.envs.nes.consoles import Consoles
 from longhaul.envs.nes.picture import Picture
 from longhaul.tasks.mario.actions import action_set
@@ -39,6 +40,7 @@ PEER_SECONDS = 120.0
 """Beside the measurement itself: starting 16 processes takes a while."""
 FRAMES = 4
 CORE_PIXELS, CORE_BLIND = "consoles alone, pixels, 1 thread", "consoles alone, unseen, 1 thread"
+CORE_IDLE = "consoles alone, processor halted"
 CORE_DRAWN = "consoles alone, drawn, not shrunk"
 ONE_LINE = Picture(height=1, width=1, stack=1, first_line=239)
 """The whole screen is drawn, but only its last line is made smaller."""
@@ -111,14 +113,15 @@ class MarioBenchmark:
     def costs(self) -> dict[str, float]:
         """Return where a decision with pixels spends its processor time, in microseconds."""
         found = {}
-        for name in (CORE_BLIND, CORE_DRAWN, CORE_PIXELS, PIXELS_1):
+        for name in (CORE_IDLE, CORE_BLIND, CORE_DRAWN, CORE_PIXELS, PIXELS_1):
             speeds = self.speeds(name)
             if speeds is None or not speeds.per_core:
                 return {}
             found[name] = 1e6 / statistics.median(speeds.per_core)
         blind, drawn = found[CORE_BLIND], found[CORE_DRAWN]
         return {
-            "the game's processor and the picture's timing, 4 frames": blind,
+            "the game's processor, 4 frames": blind - found[CORE_IDLE],
+            "the picture's timing, 4 frames": found[CORE_IDLE],
             "drawing 1 frame": drawn - blind,
             "shrinking it": found[CORE_PIXELS] - drawn,
             "the game layer": found[PIXELS_1] - found[CORE_PIXELS],
@@ -247,6 +250,7 @@ def _systems(rom: Rom, count: int) -> dict[str, System]:
         return partial(our_vector, source, "batched", count, EnvConfig(threads=threads))
 
     return {
+        CORE_IDLE: partial(_consoles, rom, count, draw=False, halted=True),
         CORE_BLIND: partial(_consoles, rom, count, draw=False),
         CORE_DRAWN: partial(_consoles, rom, count, ONE_LINE, draw=True),
         CORE_PIXELS: partial(_consoles, rom, count, draw=True),
@@ -259,10 +263,14 @@ def _systems(rom: Rom, count: int) -> dict[str, System]:
 
 @contextmanager
 def _consoles(
-    rom: Rom, count: int, picture: Picture | None = None, *, draw: bool
+    rom: Rom, count: int, picture: Picture | None = None, *, draw: bool, halted: bool = False
 ) -> Iterator[Advance]:
-    """Give consoles without any game layer, put back to the start every 64 steps."""
-    start = stage_start(rom.cartridge, Stage(1, 1))
+    """Give consoles without any game layer, put back to the start every 64 steps.
+
+    In halted ones the picture goes on alone, as after an instruction that stops the processor.
+    """
+    start = stage_start(rom.cartridge, Stage(1, 1)).copy()
+    start.view(np.int32)[layout.JAMMED] = int(halted)
     consoles = Consoles(rom.cartridge, count, picture)
     choices = np.array(action_set("simple").bytes, np.uint8)
     buttons = np.zeros((DRAWN, count, 2), np.uint8)
