@@ -34,6 +34,7 @@ COMMANDS = (
     "play",
     "campaign",
     "warm-up",
+    "hints",
 )
 HEAVY = ("torch", "numpy", "gymnasium", "numba", "msgspec", "longhaul.app", "longhaul.runs")
 

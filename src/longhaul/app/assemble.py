@@ -6,7 +6,8 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -14,21 +15,26 @@ import torch
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import differences, from_values, to_values
 from longhaul.app.faults import FaultLog
+from longhaul.app.hints import build_hints
 from longhaul.app.patience import telling_if_slow
 from longhaul.app.plan import replay_plan
 from longhaul.app.registry import Reference, find_kind
 from longhaul.core.config import convert
 from longhaul.core.env import VectorEnv
 from longhaul.core.errors import ConfigError
+from longhaul.core.hint import Hint
 from longhaul.core.parts import Collector, Evaluator, Learner, MetricSink
 from longhaul.core.policy import Policy
+from longhaul.core.progress import Progress
 from longhaul.core.seeds import DerivedSeeds, EpisodeSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Tier
 from longhaul.core.task import Task
 from longhaul.engine.collector import RolloutCollector
+from longhaul.engine.env_times import EnvTimes
 from longhaul.engine.evaluator import EpisodeEvaluator
 from longhaul.engine.first_come import FirstComeCollector
+from longhaul.engine.hinting import Speaker, TimedSpeaker, tell_nobody
 from longhaul.engine.loop import Parts
 from longhaul.engine.overlap import OverlapCollector
 from longhaul.engine.stop import Until, at_the_end
@@ -53,6 +59,8 @@ from longhaul.runs.lock import RunLock
 from longhaul.runs.machine import installed_versions
 from longhaul.runs.manifest import Stamp
 from longhaul.runs.recorder import Recorder
+from longhaul.runs.stalls import Pulse
+from longhaul.runs.workforce import Workforce
 from longhaul.schedule.config import build_controllers
 from longhaul.schedule.schedule import Schedule
 from longhaul.tasks.kind import RunPlan, TaskRequest
@@ -220,6 +228,9 @@ class Place:
     tell: Callable[[str], None]
     prepare: Callable[[Policy], None] = lambda policy: None
     """Gives the policy of a new run its first weights, if they are not random."""
+    hint: Callable[[Progress, Hint], None] = tell_nobody
+    workforce: Workforce = field(default_factory=lambda: Workforce(Clocks()))
+    pulse: Pulse = field(default_factory=Pulse)
 
 
 def check_task(config: RunConfig, task: Task, tell: Callable[[str], None]) -> Task:
@@ -263,8 +274,11 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
     learner = LEARNERS[config.learn.algorithm](
         policy, config.learn, Seeds(config.seed).generator("learn"), replay
     )
-    faults = FaultLog(place.directory.crash, place.tell)
+    faults = FaultLog(place.directory.crash, place.tell, place.workforce)
     collector = build_collector(config, task, policy, faults.listeners)
+    listen_to_steps(collector, place)
+    hints = build_hints(config, task, str(device))
+    speaker = Speaker(hints, place.hint)
     evaluator = build_evaluator(config, task, policy, faults.listeners)
     stamp = Stamp(
         identity=identity(config),
@@ -282,6 +296,7 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
             "learner": learner,
             "schedule": schedule,
             "summary": summary,
+            "hints": speaker,
             # A part of its own, because it may be many times the size of all others.
             **({"replay": replay} if config.learn.replay.enabled else {}),
         },
@@ -294,8 +309,24 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
     )
     recorder.rotate_logs(round(config.log.rotate_megabytes * 2**20))
     faults.open(recorder)
-    parts = Parts(collector, learner, summary, evaluator, schedule, recorder, place.watch)
+    recorder.add_sink(TimedSpeaker(hints, place.hint, partial(note_hint, recorder)))
+    parts = Parts(collector, learner, summary, evaluator, schedule, recorder, place.watch, speaker)
     return Assembled(parts, settings, task, policy, evaluator)
+
+
+def listen_to_steps(collector: Collector, place: Place) -> None:
+    """Have the steps of a collector's environments counted and timed."""
+    inner = collector.inner if isinstance(collector, OverlapCollector) else collector
+    assert isinstance(inner, RolloutCollector)
+    inner.pulse = place.pulse
+    place.watch.add_gauge(EnvTimes(inner.env).metrics)
+
+
+def note_hint(recorder: Recorder, progress: Progress, hint: Hint) -> None:
+    """Write a hint that depends on a clock into the sessions."""
+    row = hint.as_row()
+    place = {"iteration": progress.iteration, "env_steps": progress.env_steps}
+    recorder.note(row.pop("event"), **place, **row)
 
 
 def checkpoint_config(config: RunConfig, task: Task) -> CheckpointConfig:

@@ -8,10 +8,12 @@ from typing import Any
 from longhaul.core.errors import ConfigError
 from longhaul.engine.config import CollectConfig, EvaluateConfig
 from longhaul.envs.config import EnvConfig
+from longhaul.hints.catalogue import HintsConfig
 from longhaul.learn.config import LearnConfig
 from longhaul.nets.config import PolicyConfig
 from longhaul.report.config import ReportConfig
 from longhaul.runs.config import CheckpointConfig, LogConfig, TrackConfig
+from longhaul.runs.watch_config import WatchConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,10 @@ class RunConfig:
     """How logs are kept."""
     track: TrackConfig = field(default_factory=TrackConfig)
     """Where curves are shown while the run trains."""
+    hints: HintsConfig = field(default_factory=HintsConfig)
+    """What the run may say about itself."""
+    watch: WatchConfig = field(default_factory=WatchConfig)
+    """How the run notices that it is stuck."""
 
     def __post_init__(self) -> None:
         for key, value in (
@@ -84,6 +90,8 @@ FREE_TO_CHANGE = (
     "report",
     "log",
     "track",
+    "hints",
+    "watch",
     "evaluate.final_episodes",
     "evaluate.num_envs",
     "env.processes",

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol, TextIO
 
+from longhaul.core.hint import Hint
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
 
@@ -28,6 +29,9 @@ class Display(Protocol):
 
     def notice(self, text: str) -> None:
         """Show one happening."""
+
+    def hint(self, progress: Progress, hint: Hint) -> None:
+        """Show what the run says is wrong."""
 
     def close(self) -> None:
         """Leave the last state on the screen."""
@@ -59,6 +63,9 @@ class Silent:
         """Nothing."""
 
     def notice(self, text: str) -> None:
+        """Nothing."""
+
+    def hint(self, progress: Progress, hint: Hint) -> None:
         """Nothing."""
 
     def close(self) -> None:
@@ -110,6 +117,10 @@ class PlainLines:
     def notice(self, text: str) -> None:
         """Write the happening."""
         self._line(text)
+
+    def hint(self, progress: Progress, hint: Hint) -> None:
+        """Write the hint."""
+        self._line(f"hint ({hint.rule}, iteration {progress.iteration:,}): {hint.text}")
 
     def close(self) -> None:
         """Write the last iteration if it was not shown."""
@@ -163,6 +174,10 @@ class JsonLines:
     def notice(self, text: str) -> None:
         """Write the happening."""
         self._line({"event": "notice", "text": text})
+
+    def hint(self, progress: Progress, hint: Hint) -> None:
+        """Write the hint."""
+        self._line({"iteration": progress.iteration, **hint.as_row()})
 
     def close(self) -> None:
         """Write the last iteration if it was not shown."""

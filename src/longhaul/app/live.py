@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from longhaul.app.display import MEAN_RETURN, score_headline
+from longhaul.core.hint import Hint
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress as RunProgress
 
@@ -37,6 +38,7 @@ ROWS = (
     ),
     (("iteration", "iteration", ",.0f"), ("learning rate", "train/learning_rate", ".3g")),
 )
+SHOWN_HINTS = 3
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -61,6 +63,7 @@ class LivePanel:
         self._spent: dict[str, float] = {}
         self._returns: deque[float] = deque(maxlen=400)
         self._notices: deque[str] = deque(maxlen=5)
+        self._hints: dict[str, str] = {}
         self._live = Live(
             console=self._console, get_renderable=self._draw, refresh_per_second=4, transient=False
         )
@@ -96,6 +99,11 @@ class LivePanel:
         else:
             self._console.print(text, markup=False, highlight=False)
 
+    def hint(self, progress: RunProgress, hint: Hint) -> None:
+        """Show the hint in the panel, the newest of its rule in place of older ones."""
+        self._hints.pop(hint.rule, None)
+        self._hints[hint.rule] = f"{hint.text} (iteration {progress.iteration:,})"
+
     def close(self) -> None:
         """Leave the last state on the screen."""
         self._stage = "done"
@@ -109,6 +117,8 @@ class LivePanel:
             parts.append(
                 Text(f"return  {sparkline(list(self._returns), width=width)}", style="blue")
             )
+        newest = list(self._hints.values())[-SHOWN_HINTS:]
+        parts += [Text(f"hint: {text}", style="yellow") for text in newest]
         parts += [Text(f"· {text}", style="dim") for text in self._notices]
         return Panel(
             Group(*parts), title=Text(self._title, "bold"), subtitle=self._stage, expand=True

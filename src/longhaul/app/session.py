@@ -23,18 +23,16 @@ from longhaul.app.records import RecordsSink
 from longhaul.app.report import keep_panels
 from longhaul.app.rushes import Rushes
 from longhaul.app.track import begin_tracking
+from longhaul.app.vigil import Vigil
 from longhaul.core.errors import LonghaulError, ResourceError
-from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
 from longhaul.core.spaces import Tier
 from longhaul.engine.loop import train
 from longhaul.engine.stop import DONE, Until, first_of
-from longhaul.engine.watch import Watch
 from longhaul.envs.replay_log import resume_promise
 from longhaul.runs.clocks import Clocks
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file, storage_errors
-from longhaul.runs.heartbeat import Heartbeat
 from longhaul.runs.lock import RunLock
 from longhaul.runs.record import Status, write_status
 from longhaul.runs.recorder import Restoration
@@ -55,21 +53,6 @@ class Asked:
     """Whether a finished run leaves films, plots and a report behind, as its config says."""
 
 
-class Pulse:
-    """Feeds the heartbeat from the metrics."""
-
-    def __init__(self, heartbeat: Heartbeat) -> None:
-        self._heartbeat = heartbeat
-
-    def write(self, progress: Progress, metrics: Metrics) -> None:
-        """Tell how far the run is and how fast."""
-        rates = {name: metrics[name] for name in ("time/fps", "time/session_fps")}
-        self._heartbeat.update(progress, rates)
-
-    def close(self) -> None:
-        """Nothing: the heartbeat is closed by its owner."""
-
-
 def carry_out(
     run: RunDirectory, config: RunConfig, asked: Asked, *, also_until: Until | None = None
 ) -> int:
@@ -80,33 +63,26 @@ def carry_out(
     clocks = Clocks()
     with ExitStack() as stack:
         lock = stack.enter_context(RunLock(run.lock, clocks))
-        heartbeat = stack.enter_context(Heartbeat(run.heartbeat, clocks))
-
-        def entered(stage: str) -> None:
-            heartbeat.enter_stage(stage)
-            display.stage(stage)
-
+        vigil = Vigil(run, config.watch, clocks, display)
+        stack.enter_context(vigil.heartbeat)
         place = Place(
             directory=run,
             lock=lock,
             clocks=clocks,
-            sinks=(display, Pulse(heartbeat)),
-            watch=Watch(entered=entered),
+            sinks=(display, vigil),
+            watch=vigil.watch,
             tell=display.notice,
             prepare=partial(begin_with, config, run, display.notice),
+            hint=display.hint,
+            workforce=vigil.workforce,
+            pulse=vigil.pulse,
         )
         keep_config(run, config)
         assembled = set_up(run, config, place, device)
         keep_panels(run, assembled.task, assembled.settings)
-        tracking = begin_tracking(run, config, assembled, clocks)
-        if config.report.film_evaluations:
-            rushes = Rushes(run, config, assembled, display.notice, tracking.film)
-            assembled.parts.recorder.add_sink(rushes)
-        stack.callback(assembled.parts.recorder.close)
-        stack.callback(tracking.finish, assembled.parts.recorder, display.notice)
-        if assembled.task.records is not None:
-            assembled.parts.recorder.add_sink(RecordsSink(run, config, assembled.task, clocks))
+        follow(stack, run, config, assembled, display)
         stack.callback(assembled.parts.collector.close)
+        vigil.guard(stack, assembled.parts.recorder)
         signals = stack.enter_context(SignalRequests(assembled.parts.recorder.request))
         until = first_of(
             Announcement(assembled, display),
@@ -128,6 +104,20 @@ def carry_out(
     if asked.report and config.report.at_end:
         leave_artefacts(run, config, checkpoint, display.notice)
     return 0
+
+
+def follow(
+    stack: ExitStack, run: RunDirectory, config: RunConfig, assembled: Assembled, display: Display
+) -> None:
+    """Let trackers, films and the task's records follow the run until the stack is left."""
+    clocks, recorder = Clocks(), assembled.parts.recorder
+    tracking = begin_tracking(run, config, assembled, clocks)
+    if config.report.film_evaluations:
+        recorder.add_sink(Rushes(run, config, assembled, display.notice, tracking.film))
+    stack.callback(recorder.close)
+    stack.callback(tracking.finish, recorder, display.notice)
+    if assembled.task.records is not None:
+        recorder.add_sink(RecordsSink(run, config, assembled.task, clocks))
 
 
 def keep_config(run: RunDirectory, config: RunConfig) -> None:

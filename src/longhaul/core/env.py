@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -250,6 +250,14 @@ class VectorEnv(Stateful, Protocol):
 
     def close(self) -> None:
         """End all environments."""
+
+
+@runtime_checkable
+class StepTimed(Protocol):
+    """A vector env that knows how long the steps of each of its envs take."""
+
+    def step_times(self) -> NDArray[np.int64]:
+        """Return [count, 2]: nanoseconds spent in steps so far, and how many those were."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from longhaul.core.control import Controller
 from longhaul.core.env import EnvSource, Episode
+from longhaul.core.hint import Facts, Rule
 from longhaul.core.metrics import Alias, Metric, Metrics
 from longhaul.core.panel import Panel
 from longhaul.core.policy import Policy
@@ -51,6 +52,10 @@ class Task:
     controllers: tuple[Controller[Any], ...] = ()
     evaluation: Evaluation = field(default_factory=Evaluation)
     panels: tuple[Panel, ...] = ()
+    hints: tuple[Rule, ...] = ()
+    """What the run may say about this task; one takes the place of a general rule of its name."""
+    facts: Facts = field(default_factory=dict)
+    """What hints should know of the task beside its config."""
     warnings: tuple[str, ...] = ()
     """What the user should know before the run begins."""
     records: Callable[[RunLog], Records] | None = None

@@ -13,6 +13,7 @@ from longhaul.core.seeds import Seeds, generator_state, restore_generator
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
 from longhaul.engine.tape import Tape
+from longhaul.runs.stalls import Pulse
 
 
 class RolloutCollector:
@@ -32,6 +33,8 @@ class RolloutCollector:
         self._noise = seeds.generator("collect", "noise")
         self._memory: Memory = policy.initial(env.rows)
         self._begun = False
+        self.pulse = Pulse()
+        """Told of every step; replace it before the first one to listen."""
 
     def collect(self, settings: Settings) -> Rollout:
         """Return the next rollout."""
@@ -61,7 +64,10 @@ class RolloutCollector:
         obs, mask = tape.before(step, memory)
         act = self.policy.act(obs, memory, settings, mask=mask, generator=self._actions)
         self._memory = act.memory
-        tape.after(step, act, self.env.step(act.action.cpu().numpy()))
+        self.pulse.begin_step()
+        result = self.env.step(act.action.cpu().numpy())
+        self.pulse.end_step()
+        tape.after(step, act, result)
 
     def _present_memory(self) -> Memory:
         """Return the memory with rows that begin an episode cleared."""

@@ -132,7 +132,9 @@ class FirstComeCollector(RolloutCollector):
         with torch.inference_mode():
             while not tape.is_full:
                 self._act(tape, rows, settings)
+                self.pulse.begin_step()
                 arrivals = self._envs.gather(self._share)
+                self.pulse.end_step()
                 tape.arrived(arrivals, self._memory)
                 rows = arrivals.rows
             tape.arrived(self._envs.gather(1.0), self._memory)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from longhaul.core.control import View
 from longhaul.core.parts import Collector, Evaluator, Learner
 from longhaul.core.progress import Progress
 from longhaul.core.settings import Settings
+from longhaul.engine.hinting import Speaker
 from longhaul.engine.summary import Summary
 from longhaul.engine.watch import Watch
 from longhaul.runs.recorder import Change, Recorder
@@ -26,6 +27,7 @@ class Parts:
     schedule: Schedule
     recorder: Recorder
     watch: Watch
+    hints: Speaker = field(default_factory=Speaker)
 
 
 def train(parts: Parts, settings: Settings, until: Callable[[Progress], str | None]) -> str:
@@ -45,6 +47,7 @@ def train(parts: Parts, settings: Settings, until: Callable[[Progress], str | No
         settings, changes = parts.schedule.step(view)
         view = replace(view, metrics={**metrics, **parts.schedule.metrics})
         happened: list[Change] = [*rollout.events, *parts.evaluator.take_notes(), *changes]
+        happened += parts.hints.of(view)
         parts.recorder.record(view, happened, rollout.episodes, parts.watch.lap(rollout))
         if parts.recorder.due(progress):
             with parts.watch.stage("checkpoint"):

@@ -27,6 +27,11 @@ class OverlapCollector:
         self._handed_over: State = {}
         self._resumed: dict[str, SettingValue] | None = None
 
+    @property
+    def inner(self) -> RolloutCollector:
+        """The collector that makes the rollouts."""
+        return self._inner
+
     def collect(self, settings: Settings) -> Rollout:
         """Return the rollout under way and start the next one."""
         if self._pending is None:

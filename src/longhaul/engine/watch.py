@@ -21,14 +21,21 @@ class Watch:
         clock: Callable[[], float] = time.perf_counter,
         wall: Callable[[], float] = time.time,
         entered: Callable[[str], None] = lambda stage: None,
+        left: Callable[[str], None] = lambda stage: None,
     ) -> None:
         self._clock = clock
         self._wall = wall
         self._entered = entered
+        self._left = left
         self._began = self._lap_began = clock()
         self._spent: dict[str, float] = {}
         self._parts: dict[str, float] = {}
         self._env_steps = 0
+        self._gauges: list[Callable[[], Metrics]] = []
+
+    def add_gauge(self, gauge: Callable[[], Metrics]) -> None:
+        """Ask somebody else for clock-dependent metrics at every lap; may be empty."""
+        self._gauges.append(gauge)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -39,6 +46,7 @@ class Watch:
             yield
         finally:
             self._spent[name] = self._spent.get(name, 0.0) + self._clock() - began
+            self._left(name)
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
@@ -68,6 +76,8 @@ class Watch:
             if name in self._spent:
                 metrics[f"time/{name}_seconds"] = self._spent[name]
         metrics["time/other_seconds"] = max(seconds - sum(self._spent.values()), 0.0)
+        for gauge in self._gauges:
+            metrics |= gauge()
         metrics |= {f"time/{name}_ms": 1000.0 * spent for name, spent in self._parts.items()}
         self._spent, self._parts = {}, {}
         self._lap_began = now

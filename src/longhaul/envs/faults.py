@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from longhaul.core.workers import Workers
+
 FaultKind = Literal[
     "died", "hung", "stuck", "raised", "unusable", "not_reproducible", "leaked", "replaced",
     "retired",
@@ -77,6 +79,9 @@ class Listeners:
     on_fault: Callable[[Fault], None] = lambda fault: None
     on_repro: Callable[[Repro], None] = lambda repro: None
     on_mark: Callable[[dict[str, Any]], None] = lambda mark: None
+    on_workers: Callable[[Workers], None] = lambda workers: None
+    """Told of every group of workers that is made."""
+    on_workers_gone: Callable[[Workers], None] = lambda workers: None
 
 
 SILENCE = Listeners()

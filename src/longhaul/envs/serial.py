@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,6 +16,9 @@ from longhaul.core.state import State
 from longhaul.envs.guard import bounded
 from longhaul.envs.lockstep import Lockstep
 from longhaul.envs.losses import Border, GivenUp
+
+Stepper = tuple[int, Callable[[Array], Ending | None], Array]
+TIMED_EVERY = 13  # steps; an odd number, as what envs do regularly is often even
 
 
 class SerialVectorEnv(Lockstep):
@@ -35,6 +39,8 @@ class SerialVectorEnv(Lockstep):
         self._distrusted: set[int] = set()  # made anew before their next reset
         # Bound methods and views of the action buffer, looked up once instead of every step.
         self._steps = [self._stepper(env) for env in range(count)]
+        self._times = np.zeros((count, 2), np.int64)
+        self._ticks = 0
 
     def _bound(self, env: int) -> Env:
         simulator = self._make()
@@ -42,7 +48,7 @@ class SerialVectorEnv(Lockstep):
         simulator.bind(self._slots.view(rows.start, rows.stop))
         return simulator
 
-    def _stepper(self, env: int) -> tuple[int, Callable[[Array], Ending | None], Array]:
+    def _stepper(self, env: int) -> Stepper:
         return env, self._envs[env].step, self._actions[self._ledger.rows(env)]
 
     def _begin(self, envs: Sequence[int], settings: Settings | None) -> None:
@@ -61,18 +67,41 @@ class SerialVectorEnv(Lockstep):
             except Exception as error:
                 raise self._failure(env, error) from error
 
+    def step_times(self) -> NDArray[np.int64]:
+        """Return nanoseconds and number of the steps that were timed, env by env."""
+        return self._times
+
     def _advance(self) -> Sequence[tuple[int, Ending]]:
         endings: list[tuple[int, Ending]] = []
+        # A clock around every step would cost a small env some per cent of its speed.
+        steps = self._steps
+        if self._ticks % TIMED_EVERY == 0:
+            steps = [(env, self._timed(env, step), actions) for env, step, actions in steps]
+        self._ticks += 1
         first = 0
         while first < self._count:
-            first = self._advance_from(first, endings)
+            first = self._advance_from(steps[first:], endings)
         return endings
 
-    def _advance_from(self, first: int, endings: list[tuple[int, Ending]]) -> int:
-        """Step simulators from `first` on; return the first one that has not been stepped."""
-        env = first
+    def _timed(
+        self, env: int, step: Callable[[Array], Ending | None]
+    ) -> Callable[[Array], Ending | None]:
+        times = self._times[env]
+
+        def call(actions: Array) -> Ending | None:
+            began = time.perf_counter_ns()
+            ending = step(actions)
+            times[0] += time.perf_counter_ns() - began
+            times[1] += 1
+            return ending
+
+        return call
+
+    def _advance_from(self, steps: Sequence[Stepper], endings: list[tuple[int, Ending]]) -> int:
+        """Take these steps up to the first that fails; return the next env to be stepped."""
+        env = -1
         try:
-            for env, step, actions in self._steps[first:]:
+            for env, step, actions in steps:
                 ending = step(actions)
                 if ending is not None:
                     endings.append((env, bounded(ending)))

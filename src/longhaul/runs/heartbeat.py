@@ -6,8 +6,8 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 
@@ -16,6 +16,17 @@ import msgspec
 from longhaul.core.progress import Progress
 from longhaul.runs.clocks import Clocks
 from longhaul.runs.durable import replace_file
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBeat:
+    """What one worker process is doing, and for how long it has shown no progress."""
+
+    worker: int
+    pid: int
+    stage: str
+    env: int | None
+    age_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,7 @@ class Beat:
     wall: float
     monotonic: float
     details: dict[str, str] = field(default_factory=dict)
+    workers: list[WorkerBeat] = field(default_factory=list)
 
 
 def read_beat(path: Path) -> Beat | None:
@@ -48,10 +60,18 @@ class Heartbeat:
     because a run must not end over it; `failures` counts them.
     """
 
-    def __init__(self, path: Path, clocks: Clocks, *, every_seconds: float = 2.0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        clocks: Clocks,
+        *,
+        every_seconds: float = 2.0,
+        workers: Callable[[], list[WorkerBeat]] = list,
+    ) -> None:
         self._path = path
         self._clocks = clocks
-        self._every = every_seconds
+        self._every = every_seconds or float("inf")
+        self._workers = workers
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -65,6 +85,8 @@ class Heartbeat:
     def start(self) -> None:
         """Begin to beat from a thread that dies with the process."""
         self.beat()
+        if self._every == float("inf"):
+            return
         self._thread = threading.Thread(target=self._tick, name="heartbeat", daemon=True)
         self._thread.start()
 
@@ -105,6 +127,7 @@ class Heartbeat:
                 "wall": self._clocks.wall(),
                 "monotonic": now,
                 "details": self._details,
+                "workers": [asdict(worker) for worker in self._workers()],
             }
             self._written_at = now
             try:

@@ -34,6 +34,9 @@ _Told = TypeVar("_Told")
 # What a part raises when it is given the state of another kind or size of part.
 _MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError)
 
+NEWCOMERS = frozenset({"hints"})
+"""Parts that checkpoints of earlier versions do not hold; they begin anew."""
+
 
 class Change(Protocol):
     """A decision of the schedule, as a row for events.jsonl."""
@@ -219,12 +222,15 @@ class Recorder:
             log.close()
 
     def _restore_parts(self, loaded: Loaded) -> None:
-        if set(loaded.states) != set(self._parts):
+        begin_anew = NEWCOMERS - set(loaded.states)
+        if set(loaded.states) != set(self._parts) - begin_anew:
             raise CheckpointError(
                 f"checkpoint {loaded.path} holds {', '.join(sorted(loaded.states))}, and this run "
                 f"has {', '.join(sorted(self._parts))}; use the version that wrote it"
             )
         for name, part in self._parts.items():
+            if name in begin_anew:
+                continue
             try:
                 part.load_state_dict(loaded.states[name])
             except _MISFITS as error:

@@ -109,7 +109,8 @@ class Gate:
     @property
     def emits(self) -> tuple[str, ...]:
         """The gate's own metrics."""
-        return tuple(self._metrics(GateState(), 0, Assessment((), ())))
+        own = self._metrics(GateState(), 0, Assessment((), ()))
+        return (*own, *(self._missing_name(name) for name in metric_names(self.success)))
 
     @property
     def extremes(self) -> tuple[Assignment, ...]:
@@ -214,4 +215,18 @@ class Gate:
             f"{prefix}_freeze_until": float(state.freeze_until),
             f"{prefix}_held": float(state.held),
             f"{prefix}_blocked_by": float(len(assessment.blocked_by)),
+            **self._missing(stage, assessment),
         }
+
+    def _missing(self, stage: int, assessment: Assessment) -> dict[str, float]:
+        """Return how far each blocking metric is from its threshold; the last stage needs none."""
+        missing: dict[str, float] = {}
+        for verdict in assessment.blocked_by if stage < self.stages - 1 else ():
+            if verdict.value is not None:
+                name = self._missing_name(verdict.metric)
+                distance = abs(verdict.value - verdict.threshold)
+                missing[name] = max(missing.get(name, 0.0), distance)
+        return missing
+
+    def _missing_name(self, metric: str) -> str:
+        return f"gate/{self.name}_missing/{metric}"

@@ -11,6 +11,10 @@ METRICS = (
     Metric("gate/<name>_freeze_until", "first iteration at which progress counts again"),
     Metric("gate/<name>_held", "evaluations since the stage last changed"),
     Metric("gate/<name>_blocked_by", "success criteria that did not hold"),
+    Metric(
+        "gate/<name>_missing/<metric>",
+        "how far a metric that blocks the next stage is from its threshold",
+    ),
     Metric("curriculum/<name>_phase", "number of the phase, from 1; 0 before the first"),
     Metric("starts/<name>_stage", "number of the queue's stage, from 1"),
     Metric("starts/<name>_stage_progress", "share of the stage that is over, from 0 to 1"),

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from longhaul.core.env import SingleEnvs
 from longhaul.core.errors import ConfigError, LonghaulError
+from longhaul.core.workers import WorkerState
 from longhaul.envs.config import ProcessesConfig
 from longhaul.envs.processes.channel import SLICE_SECONDS, ChannelClosedError
 from longhaul.envs.processes.deadlines import Deadlines
@@ -95,6 +96,20 @@ class Fleet:
     def is_alive(self, worker: int) -> bool:
         """Whether a worker has a process that is believed to live."""
         return worker in self._processes
+
+    def states(self) -> tuple[WorkerState, ...]:
+        """Return what each living worker is doing; safe to ask from another thread."""
+        found = []
+        for worker, process in list(self._processes.items()):
+            stage, env = self._doing(worker)
+            signs = int(self._words[worker][COUNT])
+            found.append(WorkerState(worker, process.pid, stage.name.lower(), env, signs))
+        return tuple(found)
+
+    def stack(self, worker: int) -> str:
+        """Return where a worker is in its program; safe to ask from another thread."""
+        process = self._processes.get(worker)
+        return "" if process is None else process.stack()
 
     def start(self, workers: Collection[int]) -> dict[int, Answer | Loss]:
         """Start processes and have them make their environments; all at once."""

@@ -98,7 +98,8 @@ class Mailbox:
         actions = _Place(layout.size, like.shape, like.dtype)
         words = aligned(layout.size + like.nbytes)
         self.descriptor = descriptor
-        self.size = words + workers * WORDS * WORD_BYTES
+        times = words + workers * WORDS * WORD_BYTES
+        self.size = times + count * 2 * WORD_BYTES
         if os.fstat(descriptor).st_size < self.size:
             _make_room(descriptor, self.size)
         self._map = mmap.mmap(descriptor, self.size)
@@ -107,6 +108,7 @@ class Mailbox:
         self.slots = layout.slots(self.block)
         self.actions = actions.array(whole)
         self._words = words
+        self._times = times
 
     @staticmethod
     def create(spec: EnvSpec, *, count: int, workers: int) -> Mailbox:
@@ -126,6 +128,13 @@ class Mailbox:
         """Return the words of one worker: 64-bit integers, which a plain view writes fastest."""
         begin = self._words + worker * WORDS * WORD_BYTES
         return memoryview(self._map)[begin : begin + WORDS * WORD_BYTES].cast("q")
+
+    def step_times(self) -> memoryview:
+        """Return two words for each env: nanoseconds spent in its steps, and how many those were.
+
+        Each is written by the worker that holds the env.
+        """
+        return memoryview(self._map)[self._times : self.size].cast("q")
 
 
 def aligned(size: int) -> int:

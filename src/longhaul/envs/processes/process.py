@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -18,6 +19,8 @@ from longhaul.envs.processes.entry import PROGRAM
 
 REAP_SECONDS = 10.0
 LONGEST_CRASH_NOTE = 8000
+STACK_SECONDS = 0.5  # for a living worker to write its stack
+STACK_LOOK_SECONDS = 0.01
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -58,6 +61,33 @@ class WorkerProcess:
         """Have a hung worker write down where it is; a stopped one will not."""
         if self.popen.poll() is None:
             os.kill(self.pid, signal.SIGUSR1)
+
+    def stack(self) -> str:
+        """Return where a living worker is in its program, empty if it does not say in time.
+
+        What it wrote is taken away, so that the note of a crash holds the crash alone.
+        """
+        try:
+            self.ask_for_stack()
+            note = self._written()
+            descriptor = self.crash.fileno()
+            # Both ends share one position in the note.
+            os.ftruncate(descriptor, 0)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        except (OSError, ValueError):  # it is being replaced at this moment
+            return ""
+        return note
+
+    def _written(self) -> str:
+        """Wait until a stack was written and no more comes, for a short while at most."""
+        size, until = 0, time.monotonic() + STACK_SECONDS
+        while time.monotonic() < until:
+            time.sleep(STACK_LOOK_SECONDS)
+            grown = os.fstat(self.crash.fileno()).st_size
+            if grown and grown == size:
+                break
+            size = grown
+        return os.pread(self.crash.fileno(), LONGEST_CRASH_NOTE, 0).decode(errors="replace")
 
     def crash_note(self) -> str:
         """Return what the interpreter wrote when it was dying or asked, and close the note."""

@@ -58,6 +58,7 @@ class ProcessVectorEnv(Lockstep):
         self._step_job = Job(Stage.STEP, _step_order, self._accept_step)
         self._begin_job = Job(Stage.RESET, self._begin_order, self._accept_begin)
         self._is_closed = False
+        self._listeners.on_workers(self._fleet)
         try:
             self._supervisor.start()
         except BaseException:
@@ -82,6 +83,10 @@ class ProcessVectorEnv(Lockstep):
 
     def _oldest_tick(self) -> int:
         return self._episodes.oldest()
+
+    def step_times(self) -> NDArray[np.int64]:
+        """Return nanoseconds and number of steps, env by env."""
+        return np.frombuffer(self._mailbox.step_times(), np.int64).reshape(-1, 2)
 
     def pids(self) -> dict[int, int]:
         """Return the process of each worker."""
@@ -301,6 +306,7 @@ class ProcessVectorEnv(Lockstep):
         if self._is_closed:
             return
         self._is_closed = True
+        self._listeners.on_workers_gone(self._fleet)
         self._fleet.close()
         os.close(self._mailbox.descriptor)
 

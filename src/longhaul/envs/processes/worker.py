@@ -97,6 +97,7 @@ class Desk:
         self._hello = hello
         self._mailbox = Mailbox(memory, hello.spec, count=hello.count, workers=hello.workers)
         self._words = self._mailbox.words(hello.worker)
+        self._times = self._mailbox.step_times()
         self._count = 0
         self._envs: dict[int, Env] = {}
         self._configured: dict[int, Settings] = {}
@@ -146,7 +147,7 @@ class Desk:
 
     def _step(self, chosen: tuple[int, ...] | None) -> Answer | None:
         """Step all environments, or the chosen ones, with the actions in the mailbox."""
-        words, clock = self._words, time.perf_counter_ns
+        words, clock, times = self._words, time.perf_counter_ns, self._times
         endings, raised = [], []
         steps = self._steps
         if chosen is not None:
@@ -164,7 +165,10 @@ class Desk:
             except FAILURES as error:
                 raised.append(described(env, error))
             now = clock()
-            words[STEP_TIMES + (now - before).bit_length()] += 1
+            took = now - before
+            words[STEP_TIMES + took.bit_length()] += 1
+            times[2 * env] += took
+            times[2 * env + 1] += 1
             before = now
         self._count = count
         words[STAGE] = Stage.IDLE

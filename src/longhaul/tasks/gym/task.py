@@ -51,6 +51,7 @@ def build(request: TaskRequest) -> Task:
         make_policy=lambda: build_policy(spec, request.policy),
         summarise=no_figures,
         evaluation=Evaluation(solved=known.solved),
+        facts={"episodes.limit_key": "options.max_episode_steps"},
         panels=(Panel("Return", ("rollout/ep_rew_mean", "eval/mean_reward")),),
     )
 

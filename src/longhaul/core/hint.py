@@ -1,0 +1,170 @@
+"""What a run says about itself when something looks wrong, and the rules that make it speak."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Protocol
+
+from longhaul.core.progress import Progress
+
+HINT_EVENT = "hint"
+OPENING = 5
+"""How many of a metric's first measurements are remembered for good."""
+HISTORY = 64
+"""How many measurements, spread evenly over all there were, are remembered at most."""
+Fact = bool | int | float | str
+Facts = Mapping[str, Any]
+"""What is fixed for a run: its config with dotted keys, and what is known of its task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule found: the evidence, what may cause it, and what to do about it."""
+
+    evidence: str
+    """What was measured, with its numbers, as a sentence."""
+    cause: str
+    """Why that may be so, as a sentence in plain words."""
+    advice: str
+    """What to change and by how much, as a sentence."""
+    setting: str = ""
+    """The config key to change, where it is one."""
+    value: Fact | None = None
+    """The value to give it, where one can be named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A finding as it is told: which rule found it, and how often it has been told by now."""
+
+    rule: str
+    finding: Finding
+    times: int = 1
+
+    @property
+    def text(self) -> str:
+        """The whole hint in words."""
+        found = self.finding
+        still = "" if self.times == 1 else "Still: "
+        return f"{still}{found.evidence} {found.cause} {found.advice}"
+
+    def as_row(self) -> dict[str, Any]:
+        """Return the hint as plain values for the run's events."""
+        found = self.finding
+        row: dict[str, Any] = {
+            "event": HINT_EVENT,
+            "rule": self.rule,
+            "text": self.text,
+            "evidence": found.evidence,
+            "cause": found.cause,
+            "advice": found.advice,
+            "times": self.times,
+        }
+        if found.setting:
+            row["setting"] = found.setting
+        if found.value is not None:
+            row["value"] = found.value
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The measurements of one metric that are remembered, oldest first."""
+
+    opening: Sequence[float]
+    iterations: Sequence[int]
+    values: Sequence[float]
+    history: Sequence[tuple[int, float]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """What rules look at: the last measurements of a run, and what is fixed for it."""
+
+    progress: Progress
+    span: int
+    """Iterations that have been watched so far, this one included."""
+    facts: Facts
+    series: Mapping[str, Series] = field(default_factory=dict)
+
+    def values(self, metric: str, over: int) -> Sequence[float]:
+        """Return what was measured in the last `over` iterations, oldest first."""
+        found = self.series.get(metric)
+        if found is None:
+            return ()
+        after = self.progress.iteration - over
+        begin = len(found.iterations)
+        while begin and found.iterations[begin - 1] > after:
+            begin -= 1
+        return [found.values[index] for index in range(begin, len(found.values))]
+
+    def latest(self, metric: str, count: int) -> Sequence[float]:
+        """Return the last `count` measurements that are remembered, however long ago."""
+        found = self.series.get(metric)
+        if found is None:
+            return ()
+        length = len(found.values)
+        return [found.values[index] for index in range(max(0, length - count), length)]
+
+    def last(self, metric: str) -> float | None:
+        """Return what was measured in this very iteration, or None."""
+        found = self.series.get(metric)
+        if found is None or not found.iterations:
+            return None
+        return found.values[-1] if found.iterations[-1] == self.progress.iteration else None
+
+    def opening(self, metric: str) -> Sequence[float]:
+        """Return the first few measurements since watching began."""
+        found = self.series.get(metric)
+        return () if found is None else found.opening
+
+    def history(self, metric: str) -> Sequence[tuple[int, float]]:
+        """Return iterations and values, thinned out evenly, since watching began."""
+        found = self.series.get(metric)
+        return () if found is None else found.history
+
+    def names(self, pattern: str) -> list[str]:
+        """Return the metrics measured in this iteration whose names match, `*` for any text."""
+        return [
+            name
+            for name in self.series
+            if fnmatchcase(name, pattern) and self.last(name) is not None
+        ]
+
+    def number(self, fact: str, otherwise: float = 0.0) -> float:
+        """Return a fact of the run that is a number."""
+        value = self.facts.get(fact, otherwise)
+        return float(value) if isinstance(value, (int, float)) else otherwise
+
+
+class Rule(Protocol):
+    """A frozen dataclass of thresholds with one pure method over recent measurements.
+
+    What `judge` returns may depend on nothing else, so that a rule can be run again over the
+    records of a run and gives the same answer.
+    """
+
+    @property
+    def name(self) -> str:
+        """The rule's unique name; a task's rule takes the place of a general one of its name."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the metrics it looks at; `*` stands for any text."""
+
+    @property
+    def window(self) -> int:
+        """How many iterations of them it needs to see."""
+
+    @property
+    def cooldown(self) -> int:
+        """Iterations before it may speak again, twice as many each time."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether it looks at anything that depends on a clock."""
+
+    def judge(self, recent: Recent) -> Finding | None:
+        """Return what is wrong after this iteration, or None."""

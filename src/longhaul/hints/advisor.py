@@ -1,0 +1,242 @@
+"""Consulting rules after every iteration, each at most once in a while."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from longhaul.core.errors import ConfigError
+from longhaul.core.hint import HISTORY, OPENING, Facts, Hint, Recent, Rule, Series
+from longhaul.core.metrics import Metrics
+from longhaul.core.progress import Progress
+from longhaul.core.state import State
+
+logger = logging.getLogger(__name__)
+SESSION_SECONDS = "time/session_seconds"
+
+
+@dataclass(slots=True)
+class _Kept:
+    """One metric's measurements, as long as any rule needs them."""
+
+    window: int
+    opening: list[float] = field(default_factory=list)
+    iterations: deque[int] = field(default_factory=deque)
+    values: deque[float] = field(default_factory=deque)
+    history: list[tuple[int, float]] = field(default_factory=list)
+    stride: int = 1  # measurements for each one of the history
+    count: int = 0
+
+    def add(self, iteration: int, value: float) -> None:
+        if len(self.opening) < OPENING:
+            self.opening.append(value)
+        if self.count % self.stride == 0:
+            self.history.append((iteration, value))
+            if len(self.history) > HISTORY:
+                self.history, self.stride = self.history[::2], 2 * self.stride
+        self.count += 1
+        self.iterations.append(iteration)
+        self.values.append(value)
+        if len(self.values) > self.window:
+            self.iterations.popleft()
+            self.values.popleft()
+
+
+@dataclass(slots=True)
+class _Told:
+    """When a rule last spoke, and how often."""
+
+    iteration: int
+    times: int
+
+
+class Advisor:
+    """Remembers what its rules look at and asks each of them whether anything is wrong.
+
+    All it ever says is a function of what it was shown since `clear`, so that it says the same
+    when it is shown a run's records.
+    """
+
+    def __init__(self, rules: Sequence[Rule], facts: Facts) -> None:
+        refuse_twins(rules)
+        self._rules = tuple(rules)
+        self._facts = facts
+        self._wanted: dict[str, int] = {}  # the window of every name seen so far, 0 if not read
+        self.clear()
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules it asks."""
+        return self._rules
+
+    def clear(self) -> None:
+        """Forget everything that was shown and told."""
+        self._span = 0
+        self._kept: dict[str, _Kept] = {}
+        self._told: dict[str, _Told] = {}
+        self._broken: set[str] = set()
+
+    def take(self, progress: Progress, metrics: Metrics) -> tuple[Hint, ...]:
+        """Take in one iteration's metrics; return what is worth saying about them."""
+        self._span += 1
+        for name, value in metrics.items():
+            window = self._wanted.get(name)
+            if window is None:
+                window = self._wanted[name] = self._window(name)
+            if window:
+                kept = self._kept.get(name)
+                if kept is None:
+                    kept = self._kept[name] = _Kept(window)
+                kept.add(progress.iteration, float(value))
+        series = {
+            name: Series(kept.opening, kept.iterations, kept.values, kept.history)
+            for name, kept in self._kept.items()
+        }
+        recent = Recent(progress, self._span, self._facts, series)
+        hints = [self._ask(rule, recent) for rule in self._rules]
+        return tuple(hint for hint in hints if hint is not None)
+
+    def _window(self, name: str) -> int:
+        windows = [
+            rule.window
+            for rule in self._rules
+            if any(fnmatchcase(name, pattern) for pattern in rule.reads)
+        ]
+        return max(windows, default=0)
+
+    def _ask(self, rule: Rule, recent: Recent) -> Hint | None:
+        if rule.name in self._broken:
+            return None
+        told = self._told.get(rule.name)
+        iteration = recent.progress.iteration
+        if told is not None:
+            # A trouble that stays is told after 200, 600, 1400 ... iterations, not every 200.
+            rest = rule.cooldown * 2 ** min(told.times - 1, 30)
+            if iteration - told.iteration < rest:
+                return None
+        try:
+            finding = rule.judge(recent)
+        except Exception:
+            # A rule may be anybody's; a run must not end over advice.
+            logger.exception("the hint rule %s failed and is left out", rule.name)
+            self._broken.add(rule.name)
+            return None
+        if finding is None:
+            return None
+        times = 1 if told is None else told.times + 1
+        self._told[rule.name] = _Told(iteration, times)
+        return Hint(rule.name, finding, times)
+
+    def state_dict(self) -> State:
+        """Return what was shown and told, as far as it still matters."""
+        return {
+            "span": self._span,
+            "metrics": {
+                name: {
+                    "opening": list(kept.opening),
+                    "iterations": list(kept.iterations),
+                    "values": list(kept.values),
+                    "history": [[number, value] for number, value in kept.history],
+                    "stride": kept.stride,
+                    "count": kept.count,
+                }
+                for name, kept in self._kept.items()
+            },
+            "told": {name: [told.iteration, told.times] for name, told in self._told.items()},
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on where a saved one stood; what its rules read and these do not is dropped."""
+        self.clear()
+        self._span = int(state["span"])
+        for name, saved in state["metrics"].items():
+            window = self._wanted.setdefault(name, self._window(name))
+            if not window:
+                continue
+            self._kept[name] = _Kept(
+                window,
+                [float(value) for value in saved["opening"]],
+                deque((int(number) for number in saved["iterations"]), window),
+                deque((float(value) for value in saved["values"]), window),
+                [(int(number), float(value)) for number, value in saved["history"]],
+                int(saved["stride"]),
+                int(saved["count"]),
+            )
+        known = {rule.name for rule in self._rules}
+        self._told = {
+            name: _Told(int(iteration), int(times))
+            for name, (iteration, times) in state["told"].items()
+            if name in known
+        }
+
+
+class Hints:
+    """All rules of a run: those that depend on a clock are kept apart from those that do not.
+
+    The former begin anew with every process, because a speed means nothing on another machine;
+    the latter are saved with the run, so that a resumed run says what an unbroken one would.
+    """
+
+    def __init__(self, rules: Sequence[Rule], facts: Facts) -> None:
+        refuse_twins(rules)
+        self._steady = Advisor([rule for rule in rules if not rule.timed], facts)
+        self._timed = Advisor([rule for rule in rules if rule.timed], facts)
+        self._session_seconds = 0.0
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Every rule."""
+        return (*self._steady.rules, *self._timed.rules)
+
+    def take(self, progress: Progress, metrics: Metrics) -> tuple[Hint, ...]:
+        """Return what one iteration's metrics say, whenever and wherever it was made."""
+        return self._steady.take(progress, metrics)
+
+    def take_timed(self, progress: Progress, metrics: Metrics) -> tuple[Hint, ...]:
+        """Return what they say together with the timings, which are this process's own."""
+        seconds = metrics.get(SESSION_SECONDS, self._session_seconds)
+        if seconds < self._session_seconds:
+            self._timed.clear()  # another process goes on with the run from here
+        self._session_seconds = seconds
+        return self._timed.take(progress, metrics)
+
+    def state_dict(self) -> State:
+        """Return the state of the rules without a clock."""
+        return self._steady.state_dict()
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on where the saved rules without a clock stood."""
+        self._steady.load_state_dict(state)
+
+
+def refuse_twins(rules: Iterable[Rule]) -> None:
+    """Raise if two rules share a name."""
+    seen: set[str] = set()
+    for rule in rules:
+        if rule.name in seen:
+            raise ConfigError(f"two hint rules are called {rule.name!r}; rename one")
+        seen.add(rule.name)
+
+
+def replay(
+    hints: Hints, rows: Iterable[Mapping[str, Any]], is_timing: Callable[[str], bool]
+) -> list[tuple[Progress, Hint]]:
+    """Return what the rules say about a run's recorded iterations, timings beside the metrics."""
+    found: list[tuple[Progress, Hint]] = []
+    for row in rows:
+        progress = Progress(
+            *(int(row.get(name) or 0) for name in ("iteration", "env_steps", "episodes"))
+        )
+        numbers = {
+            name: float(value)
+            for name, value in row.items()
+            if "/" in name and isinstance(value, (int, float))
+        }
+        steady = {name: value for name, value in numbers.items() if not is_timing(name)}
+        said = (*hints.take(progress, steady), *hints.take_timed(progress, numbers))
+        found += [(progress, hint) for hint in said]
+    return found
