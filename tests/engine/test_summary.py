@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import torch
 
 from longhaul.core.env import Episode
 from longhaul.core.metrics import Metrics
@@ -120,3 +122,72 @@ def test_starts_count_in_the_rollout_their_episodes_begin_in() -> None:
     ]
     assert dealt[0] >= 2.0
     assert sum(dealt) == 3.0
+
+
+def test_quantiles_are_those_of_numpy(rollout: Rollout) -> None:
+    returns = [float((7 * n) % 31) for n in range(57)]
+    metrics = Summary(nothing).of(ended(rollout, returns), Progress())
+    for percent in (10, 50, 90, 99):
+        assert metrics[f"rollout/ep_rew_p{percent}"] == pytest.approx(
+            np.percentile(returns, percent)
+        )
+    assert metrics["rollout/ep_rew_std"] == pytest.approx(np.std(returns))
+    assert metrics["rollout/ep_rew_min"] == 0.0
+    assert metrics["rollout/ep_len_max"] == 56.0
+
+
+def test_the_window_is_configurable(rollout: Rollout) -> None:
+    metrics = Summary(nothing, window=2).of(ended(rollout, [9.0, 1.0, 3.0]), Progress())
+    assert metrics["rollout/ep_rew_mean"] == 2.0
+
+
+def test_the_shares_of_reasons_add_up(rollout: Rollout) -> None:
+    episodes = tuple(Episode(0, n, n, 5, 1.0, "goal" if n % 4 else "pit") for n in range(8))
+    metrics = Summary(nothing).of(replace(rollout, episodes=episodes), Progress())
+    assert metrics["rollout/ended/goal"] == 0.75
+    assert metrics["rollout/ended/pit"] == 0.25
+
+
+def test_goals_count_where_the_env_tells_them(rollout: Rollout) -> None:
+    told = [{"is_success": 1.0}, {"is_success": 0.0}, {}]
+    episodes = tuple(Episode(0, n, n, 5, 1.0, "over", one) for n, one in enumerate(told))
+    metrics = Summary(nothing).of(replace(rollout, episodes=episodes), Progress())
+    assert metrics["rollout/success_rate"] == 0.5
+    assert "rollout/success_rate" not in Summary(nothing).of(ended(rollout, [1.0]), Progress())
+
+
+def test_the_ages_of_running_episodes_grow_across_rollouts(rollout: Rollout) -> None:
+    steps, rows = rollout.started.shape
+    quiet = torch.zeros(steps, rows, dtype=torch.bool)
+    begun = quiet.clone()
+    begun[1] = True
+    summary = Summary(nothing)
+    first = replace(rollout, started=begun, terminated=quiet, truncated=quiet)
+    later = replace(rollout, started=quiet, terminated=quiet, truncated=quiet)
+    assert summary.of(first, Progress())["rollout/running_len_max"] == steps - 1
+    summary.load_state_dict(through_checkpoint(summary.state_dict()))
+    assert summary.of(later, Progress())["rollout/running_len_mean"] == 2 * steps - 1
+    over = quiet.clone()
+    over[-1] = True
+    ended_now = replace(later, terminated=over)
+    assert summary.of(ended_now, Progress())["rollout/running_len_max"] == 0.0
+
+
+def test_a_checkpoint_from_before_reasons_were_kept_is_read(rollout: Rollout) -> None:
+    summary = Summary(nothing)
+    summary.load_state_dict({"recent": [[3.0, 7], [5.0, 9]]})
+    metrics = summary.of(ended(rollout, []), Progress())
+    assert metrics["rollout/ep_rew_mean"] == 4.0
+
+
+def test_the_shares_of_actions_are_of_active_rows(rollout: Rollout) -> None:
+    action = torch.zeros_like(rollout.action)
+    action[0] = 2
+    active = torch.ones_like(rollout.active)
+    taken = replace(rollout, action=action, active=active, forced=torch.zeros_like(active))
+    metrics = Summary(nothing).of(taken, Progress())
+    steps = rollout.steps
+    assert metrics["rollout/action_share/0"] == pytest.approx(1 - 1 / steps)
+    assert metrics["rollout/action_share/2"] == pytest.approx(1 / steps)
+    assert "rollout/action_share/1" not in metrics
+    assert "rollout/forced_share" not in metrics

@@ -127,3 +127,16 @@ def test_parts_of_a_stage_are_told_beside_it_once_per_lap() -> None:
     assert metrics["time/learn_seconds"] == 1.0
     assert metrics["time/other_seconds"] == 0.0
     assert "time/replay_draw_ms" not in watch.lap(Work(10))
+
+
+def test_a_gauge_is_asked_at_every_lap() -> None:
+    clock = FakeClock()
+    watch = Watch(clock=clock, wall=lambda: 5.0)
+    watch.add_gauge(lambda: {"mem/rss": clock.seconds})
+    spend(watch, clock, collect=3.0, learn=1.0)
+    metrics = watch.lap(Work(1))
+    assert metrics["mem/rss"] == 104.0
+    assert metrics["time/wall"] == 5.0
+    assert metrics["time/collect_share"] == 0.75
+    assert metrics["time/learn_share"] == 0.25
+    assert metrics["time/other_share"] == 0.0

@@ -189,7 +189,7 @@ def build_evaluator(
 
 def build_collector(
     config: RunConfig, task: Task, policy: Policy, listeners: Listeners = SILENCE
-) -> Collector:
+) -> RolloutCollector | OverlapCollector:
     """Return the collector: plain, or overlapped with learning by a copy of the policy."""
     seeds = Seeds(config.seed)
     env = build_env(config, task, DerivedSeeds(seeds), config.num_envs, listeners)
@@ -269,13 +269,14 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
     schedule = build_schedule(config, task, settings)
     policy = build_policy(config, task, device)
     place.prepare(policy)
-    summary = Summary(task.summarise)
+    summary = Summary(task.summarise, window=config.collect.window)
     replay = build_replay(config, task, place)
     learner = LEARNERS[config.learn.algorithm](
         policy, config.learn, Seeds(config.seed).generator("learn"), replay
     )
     faults = FaultLog(place.directory.crash, place.tell, place.workforce)
     collector = build_collector(config, task, policy, faults.listeners)
+    place.watch.add_gauge(collector.step_times.take)
     listen_to_steps(collector, place)
     hints = build_hints(config, task, str(device))
     speaker = Speaker(hints, place.hint)

@@ -18,6 +18,7 @@ from longhaul.app.display import Display, choose_display
 from longhaul.app.evaluate import EvaluationRequest, evaluate_run
 from longhaul.app.finish import leave_artefacts
 from longhaul.app.first_weights import begin_with
+from longhaul.app.gauges import TimeLeft, torch_memory
 from longhaul.app.metrics import declared_metrics, declares
 from longhaul.app.records import RecordsSink
 from longhaul.app.report import keep_panels
@@ -36,6 +37,7 @@ from longhaul.runs.durable import replace_file, storage_errors
 from longhaul.runs.lock import RunLock
 from longhaul.runs.record import Status, write_status
 from longhaul.runs.recorder import Restoration
+from longhaul.runs.resources import ResourceSampler
 from longhaul.runs.signals import SignalRequests
 from longhaul.runs.toml import write_toml
 
@@ -78,14 +80,20 @@ def carry_out(
             pulse=vigil.pulse,
         )
         keep_config(run, config)
+        every = config.log.resource_seconds
+        sampler = ResourceSampler(run.resources, clocks, every_seconds=every, extra=torch_memory)
+        place.watch.add_gauge(stack.enter_context(sampler).take)
         assembled = set_up(run, config, place, device)
         keep_panels(run, assembled.task, assembled.settings)
-        follow(stack, run, config, assembled, display)
+        follow(run, config, assembled, place, stack)
         stack.callback(assembled.parts.collector.close)
+        time_left = TimeLeft(planned_steps(config, assembled.task))
+        place.watch.add_gauge(time_left.take)
         vigil.guard(stack, assembled.parts.recorder)
         signals = stack.enter_context(SignalRequests(assembled.parts.recorder.request))
         until = first_of(
             Announcement(assembled, display),
+            time_left,
             lambda progress: signals.stop_reason,
             run_end(config),
             *([also_until] if also_until is not None else []),
@@ -107,17 +115,17 @@ def carry_out(
 
 
 def follow(
-    stack: ExitStack, run: RunDirectory, config: RunConfig, assembled: Assembled, display: Display
+    run: RunDirectory, config: RunConfig, assembled: Assembled, place: Place, stack: ExitStack
 ) -> None:
-    """Let trackers, films and the task's records follow the run until the stack is left."""
-    clocks, recorder = Clocks(), assembled.parts.recorder
-    tracking = begin_tracking(run, config, assembled, clocks)
+    """Let everybody who makes something of the metrics follow the run, until the stack unwinds."""
+    recorder = assembled.parts.recorder
+    tracking = begin_tracking(run, config, assembled, place.clocks)
     if config.report.film_evaluations:
-        recorder.add_sink(Rushes(run, config, assembled, display.notice, tracking.film))
+        recorder.add_sink(Rushes(run, config, assembled, place.tell, tracking.film))
     stack.callback(recorder.close)
-    stack.callback(tracking.finish, recorder, display.notice)
+    stack.callback(tracking.finish, recorder, place.tell)
     if assembled.task.records is not None:
-        recorder.add_sink(RecordsSink(run, config, assembled.task, clocks))
+        recorder.add_sink(RecordsSink(run, config, assembled.task, place.clocks))
 
 
 def keep_config(run: RunDirectory, config: RunConfig) -> None:

@@ -84,6 +84,9 @@ def begin_tracking(
 ) -> Tracking:
     """Let the asked-for trackers follow the run."""
     track = config.track
+    recorder = assembled.parts.recorder
+    if keeper := table_keeper(run, config, assembled.task, clocks):
+        recorder.add_witness(keeper)
     if not track.to:
         return Tracking({})
     subject = subject_of(run, config, assembled.task)
@@ -105,8 +108,22 @@ def begin_tracking(
         for name in track.to
     }
     for tracker in made.values():
-        assembled.parts.recorder.add_witness(tracker)
+        recorder.add_witness(tracker)
     return Tracking(made)
+
+
+def table_keeper(
+    run: RunDirectory, config: RunConfig, task: Task, clocks: Clocks
+) -> BackgroundTracker | None:
+    """Return who keeps metrics.parquet current; nobody without pyarrow, which is an extra."""
+    if importlib.util.find_spec("pyarrow") is None:
+        return None
+    from longhaul.runs.table import TableKeeper
+
+    points = Points(run, opening_settings(config, task))
+    keeper = TableKeeper(run, clocks, every_seconds=config.log.table_seconds)
+    feed = Feed(points.scalars, points.history, dict, histogram_seconds=0.0)
+    return BackgroundTracker(keeper, feed, clocks, patience_seconds=config.track.patience_seconds)
 
 
 def subject_of(run: RunDirectory, config: RunConfig, task: Task) -> Subject:

@@ -12,6 +12,7 @@ from longhaul.core.rollout import Memory, Rollout, clear_started
 from longhaul.core.seeds import Seeds, generator_state, restore_generator
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
+from longhaul.engine.step_times import StepTimes
 from longhaul.engine.tape import Tape
 from longhaul.runs.stalls import Pulse
 
@@ -33,6 +34,7 @@ class RolloutCollector:
         self._noise = seeds.generator("collect", "noise")
         self._memory: Memory = policy.initial(env.rows)
         self._begun = False
+        self.step_times = StepTimes()
         self.pulse = Pulse()
         """Told of every step; replace it before the first one to listen."""
 
@@ -64,10 +66,13 @@ class RolloutCollector:
         obs, mask = tape.before(step, memory)
         act = self.policy.act(obs, memory, settings, mask=mask, generator=self._actions)
         self._memory = act.memory
+        action = act.action.cpu().numpy()
         self.pulse.begin_step()
-        result = self.env.step(act.action.cpu().numpy())
+        began = self.step_times.clock()
+        stepped = self.env.step(action)
+        self.step_times.add(self.step_times.clock() - began)
         self.pulse.end_step()
-        tape.after(step, act, result)
+        tape.after(step, act, stepped)
 
     def _present_memory(self) -> Memory:
         """Return the memory with rows that begin an episode cleared."""

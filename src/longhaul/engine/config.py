@@ -17,10 +17,14 @@ class CollectConfig:
     """Length of the sequences a recurrent policy learns from; 0 means the whole rollout."""
     overlap: bool = False
     """Collect the next rollout while learning from the last, always exactly one update behind."""
+    window: int = 100
+    """Finished episodes that means and quantiles of `rollout/` metrics are taken over."""
 
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise ConfigError(f"collect.steps must be at least 1, not {self.steps}")
+        if self.window < 1:
+            raise ConfigError(f"collect.window must be at least 1, not {self.window}")
         if self.chunk < 0 or (self.chunk and self.steps % self.chunk):
             raise ConfigError(
                 f"collect.chunk = {self.chunk} must divide collect.steps = {self.steps}"

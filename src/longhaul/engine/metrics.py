@@ -4,10 +4,32 @@ from __future__ import annotations
 
 from longhaul.core.metrics import Metric
 
+
+def _spread(name: str, what: str, unit: str = "") -> tuple[Metric, ...]:
+    return (
+        Metric(f"{name}_std", f"standard deviation of those {what}", unit),
+        Metric(f"{name}_min", f"lowest of those {what}", unit),
+        Metric(f"{name}_max", f"highest of those {what}", unit),
+        *(
+            Metric(f"{name}_p{percent}", f"{percent}th percentile of those {what}", unit)
+            for percent in (10, 50, 90, 99)
+        ),
+    )
+
+
 METRICS = (
     Metric("time/total_timesteps", "steps taken since the run began, over all rows", "steps"),
-    Metric("rollout/ep_rew_mean", "mean return of the last 100 finished episodes"),
-    Metric("rollout/ep_len_mean", "mean length of the last 100 finished episodes", "steps"),
+    Metric("rollout/ep_rew_mean", "mean return of the last `collect.window` finished episodes"),
+    *_spread("rollout/ep_rew", "returns"),
+    Metric("rollout/ep_len_mean", "mean length of the same episodes", "steps"),
+    *_spread("rollout/ep_len", "lengths", "steps"),
+    Metric("rollout/ended/<reason>", "share of the same episodes that ended for this reason"),
+    Metric("rollout/success_rate", "share of this rollout's ends that reached the env's goal"),
+    Metric("rollout/running_len_mean", "mean age of the episodes under way", "steps"),
+    Metric("rollout/running_len_p50", "median of those ages", "steps"),
+    Metric("rollout/running_len_max", "greatest of those ages", "steps"),
+    Metric("rollout/action_share/<number>", "share of steps with this action, of at most 16"),
+    Metric("rollout/forced_share", "share of steps whose action was not the policy's, if any"),
     Metric("rollout/episodes", "episodes that ended in this rollout"),
     Metric("reward/<term>", "sum of one reward term over the rollout, if the env reports terms"),
     Metric("reward/<term>_share", "the term's part of the terms' absolute sums, from 0 to 1"),
@@ -35,6 +57,32 @@ TIMINGS = (
     Metric("time/evaluate_seconds", "time spent in an evaluation, if there was one", "s"),
     Metric("time/checkpoint_seconds", "time spent saving after the iteration before", "s"),
     Metric("time/other_seconds", "time spent on everything else", "s"),
+    Metric("time/collect_share", "share of the iteration spent collecting"),
+    Metric("time/learn_share", "share of the iteration spent learning"),
+    Metric("time/other_share", "share of the iteration spent on everything else"),
+    Metric("time/eta_seconds", "time left at the speed of this process", "s"),
+    Metric("time/env_step_p50_ms", "median time of a step of all environments", "ms"),
+    Metric("time/env_step_p90_ms", "90th percentile of those times", "ms"),
+    Metric("time/env_step_p99_ms", "99th percentile of those times", "ms"),
+    Metric("time/env_step_max_ms", "longest of those times", "ms"),
+    Metric("mem/rss", "resident memory of the trainer", "bytes"),
+    Metric("mem/uss", "memory of the trainer that nobody shares", "bytes"),
+    Metric("mem/workers_rss", "resident memory of all its processes together", "bytes"),
+    Metric("mem/workers_uss", "memory of those processes that nobody shares", "bytes"),
+    Metric("mem/worker_rss_max", "resident memory of the greatest of those processes", "bytes"),
+    Metric("mem/system_percent", "memory of the machine in use", "%"),
+    Metric("mem/processes", "processes of the trainer that live"),
+    Metric("cpu/trainer_percent", "processor time of the trainer; 100 is one core", "%"),
+    Metric("cpu/workers_percent", "processor time of all its processes; 100 is one core", "%"),
+    Metric("cpu/system_percent", "how busy all cores of the machine are", "%"),
+    Metric("cpu/trainer_percent_mean", "mean of the last 100 looks at the trainer", "%"),
+    Metric("gpu/count", "graphics cards, where nvidia-ml-py finds any"),
+    Metric("gpu/<number>_percent", "how busy a card is", "%"),
+    Metric("gpu/<number>_percent_mean", "mean of the last 100 looks at it", "%"),
+    Metric("gpu/<number>_memory", "memory of a card in use", "bytes"),
+    Metric("gpu/<number>_memory_total", "memory of a card", "bytes"),
+    Metric("gpu/<number>_allocated", "memory torch has taken on a card for tensors", "bytes"),
+    Metric("gpu/<number>_reserved", "memory torch keeps on a card", "bytes"),
     Metric("time/env_step_ms_median", "mean step of the environment in the middle", "ms"),
     Metric("time/env_step_ms_slowest", "mean step of the slowest environment", "ms"),
     Metric("time/env_slowest", "number of that environment"),

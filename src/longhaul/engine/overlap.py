@@ -9,6 +9,7 @@ from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Assignment, Settings, SettingValue
 from longhaul.core.state import State
 from longhaul.engine.collector import RolloutCollector
+from longhaul.engine.step_times import StepTimes
 
 
 class OverlapCollector:
@@ -26,6 +27,11 @@ class OverlapCollector:
         self._pending: Future[Rollout] | None = None
         self._handed_over: State = {}
         self._resumed: dict[str, SettingValue] | None = None
+
+    @property
+    def step_times(self) -> StepTimes:
+        """How long the environments take."""
+        return self._inner.step_times
 
     @property
     def inner(self) -> RolloutCollector:

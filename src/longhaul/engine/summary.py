@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
+import math
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from longhaul.core.env import Episode
 from longhaul.core.metrics import Metrics
@@ -16,39 +20,122 @@ WINDOW = 100  # episodes; what Stable-Baselines3 averages over, so that curves c
 
 
 LOST_STEPS = "fault/lost_steps"
+QUANTILES = (10, 50, 90, 99)
+SUCCESS = "is_success"
+"""The figure Gymnasium environments give for a reached goal."""
+MOST_ACTIONS = 16
+"""Shares of actions are told of spaces up to this size."""
 
 
 class Summary:
-    """Averages over the last episodes, the task's own figures, and the shares of reward terms."""
+    """The last episodes' spread, the task's own figures, and the shares of reward terms."""
 
-    def __init__(self, task_figures: Callable[[Sequence[Episode]], Metrics]) -> None:
+    def __init__(
+        self,
+        task_figures: Callable[[Sequence[Episode]], Metrics],
+        *,
+        window: int = WINDOW,
+    ) -> None:
         self._task_figures = task_figures
-        self._recent: deque[tuple[float, int]] = deque(maxlen=WINDOW)
+        self._window = window
+        self._recent: deque[tuple[float, int, str]] = deque(maxlen=window)
+        self._ages: NDArray[np.int64] | None = None  # [rows], steps of the episodes under way
 
     def of(self, rollout: Rollout, progress: Progress) -> Metrics:
         """Return the metrics of one rollout."""
-        self._recent.extend((e.episode_return, e.length) for e in rollout.episodes)
+        self._recent.extend((e.episode_return, e.length, e.reason) for e in rollout.episodes)
         metrics: dict[str, float] = {"time/total_timesteps": float(progress.env_steps)}
         if self._recent:
-            count = len(self._recent)
-            metrics["rollout/ep_rew_mean"] = sum(r for r, _ in self._recent) / count
-            metrics["rollout/ep_len_mean"] = sum(length for _, length in self._recent) / count
+            metrics |= spread("rollout/ep_rew", [value for value, _, _ in self._recent])
+            metrics |= spread("rollout/ep_len", [float(length) for _, length, _ in self._recent])
+            ends = Counter(reason for _, _, reason in self._recent)
+            for reason, count in ends.items():
+                metrics[f"rollout/ended/{reason}"] = count / len(self._recent)
         metrics["rollout/episodes"] = float(len(rollout.episodes))
+        metrics |= self._running(rollout)
+        metrics |= action_shares(rollout)
         if used := sum(e.metrics.get(STARTS_USED, 0.0) for e in rollout.episodes):
             metrics[STARTS_USED] = used
         if rollout.starts_dealt:
             metrics[STARTS_DEALT] = float(rollout.starts_dealt)
         if lost := int((rollout.lost & rollout.active).sum()):
             metrics[LOST_STEPS] = float(lost)
+        goals = [e.metrics[SUCCESS] for e in rollout.episodes if SUCCESS in e.metrics]
+        if goals:
+            metrics["rollout/success_rate"] = sum(goals) / len(goals)
         return {**metrics, **reward_terms(rollout), **self._task_figures(rollout.episodes)}
 
+    def _running(self, rollout: Rollout) -> dict[str, float]:
+        """Return how long the episodes under way have lasted, which tells when none ever ends."""
+        started = rollout.started.numpy()
+        steps, rows = started.shape
+        if self._ages is None or len(self._ages) != rows:
+            self._ages = np.zeros(rows, np.int64)
+        since = np.argmax(started[::-1], axis=0) + 1  # steps since the last beginning
+        ages = np.where(started.any(axis=0), since, self._ages + steps)
+        ages[(rollout.terminated[-1] | rollout.truncated[-1]).numpy()] = 0
+        self._ages = ages
+        return {
+            "rollout/running_len_mean": float(ages.mean()),
+            "rollout/running_len_p50": float(np.median(ages)),
+            "rollout/running_len_max": float(ages.max()),
+        }
+
     def state_dict(self) -> State:
-        """Return the remembered episodes."""
-        return {"recent": [[r, length] for r, length in self._recent]}
+        """Return the remembered episodes and the ages of those under way."""
+        return {
+            "recent": [[r, length, reason] for r, length, reason in self._recent],
+            "ages": None if self._ages is None else self._ages.tolist(),
+        }
 
     def load_state_dict(self, state: State) -> None:
-        """Continue with remembered episodes."""
-        self._recent = deque(((r, length) for r, length in state["recent"]), maxlen=WINDOW)
+        """Continue with remembered episodes; older checkpoints remember fewer things of them."""
+        kept = [(one[0], one[1], one[2] if len(one) > 2 else "") for one in state["recent"]]
+        self._recent = deque(kept, maxlen=self._window)
+        ages = state.get("ages")
+        self._ages = None if ages is None else np.array(ages, np.int64)
+
+
+def spread(name: str, values: Sequence[float]) -> dict[str, float]:
+    """Return mean, deviation, extremes and quantiles; the values lie in the order they came in."""
+    count = len(values)
+    mean = sum(values) / count
+    ranked = sorted(values)
+    found = {
+        f"{name}_mean": mean,
+        f"{name}_std": math.sqrt(sum((value - mean) ** 2 for value in values) / count),
+        f"{name}_min": ranked[0],
+        f"{name}_max": ranked[-1],
+    }
+    for percent in QUANTILES:
+        found[f"{name}_p{percent}"] = quantile(ranked, percent / 100)
+    return found
+
+
+def quantile(ranked: Sequence[float], share: float) -> float:
+    """Return the value below which this share lies, between its neighbours in a straight line."""
+    place = share * (len(ranked) - 1)
+    below = int(place)
+    above = min(below + 1, len(ranked) - 1)
+    return ranked[below] + (place - below) * (ranked[above] - ranked[below])
+
+
+def action_shares(rollout: Rollout) -> dict[str, float]:
+    """Return how often each of a few actions was taken, and how many were not the policy's."""
+    active = rollout.active.numpy()
+    count = max(int(active.sum()), 1)
+    found = {}
+    if forced := int((rollout.forced.numpy() & active).sum()):
+        found["rollout/forced_share"] = forced / count
+    action = rollout.action.numpy()
+    if action.ndim != 2 or action.dtype != np.int64:
+        return found
+    taken = np.bincount(action[active].ravel()) if active.any() else np.zeros(0, np.int64)
+    if len(taken) <= MOST_ACTIONS:
+        for number, times in enumerate(taken.tolist()):
+            if times:
+                found[f"rollout/action_share/{number}"] = times / count
+    return found
 
 
 def reward_terms(rollout: Rollout) -> Metrics:

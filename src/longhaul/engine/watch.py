@@ -76,6 +76,10 @@ class Watch:
             if name in self._spent:
                 metrics[f"time/{name}_seconds"] = self._spent[name]
         metrics["time/other_seconds"] = max(seconds - sum(self._spent.values()), 0.0)
+        for name in ("collect", "learn"):
+            if name in self._spent:
+                metrics[f"time/{name}_share"] = self._spent[name] / seconds
+        metrics["time/other_share"] = metrics["time/other_seconds"] / seconds
         for gauge in self._gauges:
             metrics |= gauge()
         metrics |= {f"time/{name}_ms": 1000.0 * spent for name, spent in self._parts.items()}

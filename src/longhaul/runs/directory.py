@@ -79,8 +79,13 @@ class RunDirectory:
         return self.path / "sessions.jsonl"
 
     @property
+    def resources(self) -> Path:
+        """What every process takes of memory and processors, every few seconds."""
+        return self.path / "resources.jsonl"
+
+    @property
     def metrics_table(self) -> Path:
-        """The metrics in columns, written at the end."""
+        """The metrics in columns, kept current."""
         return self.path / "metrics.parquet"
 
     @property

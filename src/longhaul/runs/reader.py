@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from longhaul.core.errors import CheckpointError, ConfigError
 from longhaul.runs.directory import RunDirectory, list_run_directories
 from longhaul.runs.heartbeat import Beat, read_beat
 from longhaul.runs.inspection import list_checkpoints, read_manifest
-from longhaul.runs.jsonl import Row, Rows, read_rows
+from longhaul.runs.jsonl import Row, Rows, iterate_rows, read_rows
 from longhaul.runs.lock import Holder, read_holder
 from longhaul.runs.manifest import Manifest
 from longhaul.runs.record import RunRecord, Status
@@ -79,6 +80,25 @@ def read_metrics(directory: RunDirectory) -> Rows:
     measured = read_rows(directory.metrics)
     merged = [{**timings.get(row.get("iteration"), {}), **row} for row in measured.rows]
     return Rows(merged, measured.skipped + timed.skipped, measured.offset)
+
+
+def merged_rows(directory: RunDirectory) -> Iterator[Row]:
+    """Yield one row per iteration, timings beside metrics, without holding the logs in memory."""
+    timings = iterate_rows(directory.timings)
+    timing: Row | None = next(timings, None)
+    for row in iterate_rows(directory.metrics):
+        iteration = row.get("iteration")
+        if not isinstance(iteration, int):
+            continue
+        while timing is not None and _number(timing) < iteration:
+            timing = next(timings, None)
+        beside = timing if timing is not None and _number(timing) == iteration else {}
+        yield {**beside, **row}
+
+
+def _number(row: Row) -> int:
+    iteration = row.get("iteration")
+    return iteration if isinstance(iteration, int) else -1
 
 
 def read_episodes(directory: RunDirectory) -> Rows:

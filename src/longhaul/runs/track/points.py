@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,8 @@ from longhaul.core.parts import Recorded
 from longhaul.core.progress import Progress
 from longhaul.core.settings import SettingValue
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.jsonl import Row
-from longhaul.runs.reader import read_events, read_metrics
+from longhaul.runs.jsonl import Row, iterate_rows
+from longhaul.runs.reader import merged_rows
 from longhaul.runs.track.tracker import Point
 
 WALL = "time/wall"
@@ -38,12 +38,14 @@ class Points:
 
     def history(self, known_steps: int, until: Progress) -> Iterator[Point]:
         """Yield the iterations of the logs that a tracker with so many steps lacks."""
-        rows = read_metrics(self.directory).rows
-        settings = settings_by_iteration(rows, read_events(self.directory).rows, self.opening)
-        for row, present in zip(rows, settings, strict=True):
+        moves = moves_by_iteration(iterate_rows(self.directory.events))
+        present: dict[str, Any] = dict(self.opening)
+        for row in merged_rows(self.directory):
             steps = row.get("env_steps")
             if isinstance(steps, int) and known_steps < steps <= until.env_steps:
                 yield Point(steps, float(row.get(WALL, 0.0)), self._named(row, present))
+            # What is decided counts from the next iteration on.
+            present = {**present, **moves.get(row["iteration"], {})}
 
     def _named(
         self, measured: Mapping[str, Any], settings: Mapping[str, SettingValue]
@@ -59,18 +61,10 @@ class Points:
         return named | alias_curves(self.aliases, {**settings, **measured})
 
 
-def settings_by_iteration(
-    rows: Iterable[Row], events: Sequence[Row], opening: Mapping[str, SettingValue]
-) -> list[dict[str, Any]]:
-    """Return the settings each row ran with; what is decided counts from the next one on."""
-    moves: dict[Any, dict[str, Any]] = {}
+def moves_by_iteration(events: Iterable[Row]) -> dict[int, dict[str, Any]]:
+    """Return the settings that were changed after each iteration."""
+    moves: dict[int, dict[str, Any]] = {}
     for event in events:
         for move in event.get("moves", ()):
-            moves.setdefault(event.get("iteration"), {})[move["setting"]] = move["new"]
-    present: dict[str, Any] = dict(opening)
-    found = []
-    for row in rows:
-        found.append(present)
-        if row.get("iteration") in moves:
-            present = {**present, **moves[row["iteration"]]}
-    return found
+            moves.setdefault(event["iteration"], {})[move["setting"]] = move["new"]
+    return moves
