@@ -27,6 +27,7 @@ COMMANDS = (
     "report",
     "compare",
     "runs",
+    "serve",
     "new-experiment",
     "records",
     "study",

@@ -17,6 +17,7 @@ def register(app: typer.Typer) -> None:
     app.command()(report)
     app.command()(compare)
     app.command()(runs)
+    app.command()(serve)
     app.command("new-experiment")(new_experiment)
 
 
@@ -107,6 +108,31 @@ def runs(
     from longhaul.app.listing import list_runs
 
     typer.echo(list_runs(runs_root, task=task, as_json=as_json))
+
+
+def serve(
+    root: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of all runs.")] = Path(
+        "runs"
+    ),
+    host: Annotated[
+        str, typer.Option(help="The address to listen at; any but this machine's own asks a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 takes one that is free.")] = 8765,
+    token: Annotated[
+        str,
+        typer.Option(
+            envvar="LONGHAUL_TOKEN", help="Ask everybody for it; made if other machines can come."
+        ),
+    ] = "",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A further name this server is reached by; may be repeated."),
+    ] = None,
+) -> None:
+    """Show runs in the browser, live: curves, schedules, hints, films; reads them and no more."""
+    from longhaul.app.serve import serve_runs
+
+    serve_runs(root, typer.echo, host=host, port=port, token=token, allowed_hosts=allow_host or ())
 
 
 def new_experiment(

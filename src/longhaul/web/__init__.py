@@ -1,0 +1,1 @@
+"""The live page, made from run directories; it reads them and changes nothing."""

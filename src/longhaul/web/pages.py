@@ -1,0 +1,180 @@
+"""The web application: pages, their files, runs as JSON, films, news."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import mimetypes
+from collections.abc import AsyncIterator, Callable
+from importlib.resources import files
+from typing import Any, cast
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from longhaul.web.answers import FILMS, PICTURES, tell_configs, tell_curves, tell_run
+from longhaul.web.curves import Axis, Window
+from longhaul.web.guard import Guard, Rules
+from longhaul.web.library import Library
+from longhaul.web.stream import News
+
+MOST_RUNS = 12
+MOST_NAMES = 60
+POINTS = (16, 2000)
+AXES = ("steps", "iteration", "seconds")
+PAGES = {"/": "index.html", "/run": "run.html"}
+
+
+class Assets:
+    """The files of the page itself, read once; a name that is not among them is not found."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[bytes, str, str]] = {}
+        for entry in files("longhaul.web").joinpath("static").iterdir():
+            if entry.is_file():
+                content = entry.read_bytes()
+                kind = mimetypes.guess_type(entry.name)[0] or "text/plain"
+                kind = "text/javascript" if entry.name.endswith(".js") else kind
+                self._held[entry.name] = (content, kind, hashlib.sha256(content).hexdigest()[:20])
+
+    def answer(self, request: Request, name: str) -> Response:
+        """Return a file, or that the browser's copy is still good."""
+        if name not in self._held:
+            return not_found()
+        content, kind, digest = self._held[name]
+        headers = {"ETag": f'"{digest}"', "Cache-Control": "no-cache"}
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
+        return Response(content, media_type=kind, headers=headers)
+
+
+class Pages:
+    """Answers requests for what a library holds."""
+
+    def __init__(self, library: Library, is_over: Callable[[], bool]) -> None:
+        self._library = library
+        self._news = News(library)
+        self._assets = Assets()
+        self._is_over = is_over
+
+    def routes(self) -> list[Route]:
+        """Return what can be asked for."""
+        return [
+            *(Route(path, self.page) for path in PAGES),
+            Route("/static/{name}", self.asset),
+            Route("/api/runs", self.runs),
+            Route("/api/run", self.run),
+            Route("/api/curves", self.curves),
+            Route("/api/configs", self.configs),
+            Route("/api/news", self.news),
+            Route("/files/{kind}/{task}/{run}/{name}", self.file),
+        ]
+
+    async def page(self, request: Request) -> Response:
+        """Return a page; it finds out by itself what to show."""
+        return self._assets.answer(request, PAGES[request.url.path])
+
+    async def asset(self, request: Request) -> Response:
+        """Return a style sheet or a script."""
+        return self._assets.answer(request, request.path_params["name"])
+
+    async def runs(self, request: Request) -> Response:
+        """Return the list of runs."""
+        entries = await run_in_threadpool(self._library.entries)
+        return as_json({"root": self._library.shelf.root.name, "runs": entries})
+
+    async def run(self, request: Request) -> Response:
+        """Return one run."""
+        name = request.query_params.get("run", "")
+        found = await run_in_threadpool(tell_run, self._library, name)
+        return not_found() if found is None else as_json(found)
+
+    async def curves(self, request: Request) -> Response:
+        """Return curves of runs."""
+        query = request.query_params
+        window = read_window(query)
+        runs, names = query.getlist("run")[:MOST_RUNS], query.getlist("name")[:MOST_NAMES]
+        if window is None:
+            return PlainTextResponse("over, from, to or points cannot be read\n", 400)
+        return as_json(await run_in_threadpool(tell_curves, self._library, runs, names, window))
+
+    async def configs(self, request: Request) -> Response:
+        """Return configs side by side."""
+        runs = request.query_params.getlist("run")[:MOST_RUNS]
+        return as_json(await run_in_threadpool(tell_configs, self._library, runs))
+
+    async def news(self, request: Request) -> Response:
+        """Return a stream of changes."""
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
+        if self._news.is_full:
+            return PlainTextResponse("too many pages are open\n", 503)
+        return StreamingResponse(self._news.listen(self._is_over), media_type="text/event-stream")
+
+    async def file(self, request: Request) -> Response:
+        """Return a film or a plot, any range of it."""
+        parts = cast("dict[str, str]", request.path_params)
+        path = await run_in_threadpool(self._find_file, parts)
+        if path is None:
+            return not_found()
+        return FileResponse(path, headers={"Cache-Control": "no-cache"})
+
+    def _find_file(self, parts: dict[str, str]) -> str | None:
+        directory = self._library.directory(f"{parts['task']}/{parts['run']}")
+        if directory is None:
+            return None
+        folders = {"media": (directory.media, FILMS), "plots": (directory.plots, PICTURES)}
+        if parts["kind"] not in folders:
+            return None
+        found = self._library.shelf.files(*folders[parts["kind"]]).get(parts["name"])
+        return None if found is None else str(found)
+
+
+def make_app(
+    library: Library, rules: Rules, *, is_over: Callable[[], bool] = lambda: False
+) -> Starlette:
+    """Return the application; `is_over` tells streams that the server is about to end."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        library.start()
+        try:
+            yield
+        finally:
+            await run_in_threadpool(library.close)
+
+    return Starlette(
+        routes=Pages(library, is_over).routes(),
+        middleware=[Middleware(Guard, rules)],
+        lifespan=lifespan,
+    )
+
+
+def read_window(query: QueryParams) -> Window | None:
+    """Return the part of a run a request asks for, None if it makes no sense."""
+    over = query.get("over", "steps")
+    try:
+        begin, end = (float(query[name]) if name in query else None for name in ("from", "to"))
+        points = int(query.get("points", "400"))
+    except ValueError:
+        return None
+    if over not in AXES or not all(place is None or math.isfinite(place) for place in (begin, end)):
+        return None
+    return Window(cast("Axis", over), begin, end, min(max(points, POINTS[0]), POINTS[1]))
+
+
+def as_json(content: Any) -> Response:
+    """Return an answer for programs; a number that is not finite is null."""
+    return Response(msgspec.json.encode(content), media_type="application/json")
+
+
+def not_found() -> Response:
+    """Return that there is nothing of this name."""
+    return PlainTextResponse("there is nothing here\n", 404)

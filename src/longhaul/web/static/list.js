@@ -1,0 +1,210 @@
+// The list of runs: kept up to date line by line, so that focus and selection stay where they are.
+import { byId, make, runAddress, setText } from "./dom.js";
+import { followTheme, listen, ask } from "./server.js";
+import { spark } from "./spark.js";
+import { compact, figure, moment } from "./words.js";
+
+const STATUSES = ["running", "stalled", "crashed", "failed", "stopped", "finished"];
+const MOST_ROWS = 300;
+const COLUMNS = [
+  { title: "Status", key: (run) => STATUSES.indexOf(run.status) },
+  { title: "Run", key: (run) => run.name ?? run.id },
+  { title: "Task", key: (run) => run.task ?? "" },
+  { title: "Seed", key: (run) => run.seed ?? -1, number: true },
+  { title: "Steps", key: (run) => run.steps, number: true },
+  { title: "Steps/s", key: (run) => (run.status === "running" ? run.fps ?? 0 : -1), number: true },
+  { title: "Score", key: (run) => run.score ?? -Infinity, number: true },
+  { title: "Best", key: (run) => run.best ?? -Infinity, number: true },
+  { title: "Course", key: (run) => run.best ?? -Infinity },
+  { title: "Begun", key: (run) => run.created },
+];
+
+const runs = new Map();
+const lines = new Map();
+const selected = new Set();
+const order = { column: COLUMNS.length - 1, descending: true };
+const shownStatuses = new Set();
+let pending = false;
+
+function line(run) {
+  const box = make("input", {
+    type: "checkbox",
+    "aria-label": `Select ${run.id}`,
+    on: { change: (event) => {
+      if (event.target.checked) selected.add(run.id); else selected.delete(run.id);
+      offerComparison();
+    } },
+  });
+  const cells = {
+    badge: make("span", { class: "badge" }),
+    link: make("a", { href: runAddress([run.id]) }),
+    task: make("td", { class: "task" }),
+    seed: make("td", { class: "number" }),
+    steps: make("td", { class: "number" }),
+    speed: make("td", { class: "number" }),
+    score: make("td", { class: "number" }),
+    best: make("td", { class: "number" }),
+    course: make("td"),
+    begun: make("td", { class: "faint" }),
+  };
+  const row = make(
+    "tr", {}, make("td", {}, box), make("td", {}, cells.badge),
+    make("th", { scope: "row", class: "run-name" }, cells.link), cells.task, cells.seed, cells.steps,
+    cells.speed, cells.score, cells.best, cells.course, cells.begun,
+  );
+  return { row, cells, spark: "" };
+}
+
+function fill(run) {
+  if (!lines.has(run.id)) lines.set(run.id, line(run));
+  const shown = lines.get(run.id);
+  const { cells } = shown;
+  cells.badge.dataset.status = run.status;
+  setText(cells.badge, run.status);
+  cells.badge.title = run.words ?? "";
+  setText(cells.link, run.name ?? run.id);
+  cells.link.title = run.id;
+  setText(cells.task, run.task ?? "");
+  cells.task.title = run.task ?? "";
+  setText(cells.seed, run.seed ?? "");
+  setText(cells.steps, compact(run.steps));
+  setText(cells.speed, run.status === "running" && run.fps ? compact(Math.round(run.fps)) : "");
+  setText(cells.score, figure(run.score));
+  setText(cells.best, figure(run.best));
+  cells.score.title = cells.best.title = run.measured_by;
+  setText(cells.begun, moment(run.created));
+  const course = JSON.stringify(run.spark);
+  if (course !== shown.spark) {
+    shown.spark = course;
+    cells.course.replaceChildren(run.spark.length > 1 ? spark(run.spark) : run.read ? "" : "…");
+    cells.course.title = run.measured_by;
+  }
+}
+
+function matches(run) {
+  const words = byId("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const text = `${run.id} ${run.task ?? ""} ${run.name ?? ""} ${run.seed ?? ""}`.toLowerCase();
+  return (!shownStatuses.size || shownStatuses.has(run.status)) && words.every((word) => text.includes(word));
+}
+
+function show() {
+  pending = false;
+  const { key } = COLUMNS[order.column];
+  const sign = order.descending ? -1 : 1;
+  const found = [...runs.values()].filter(matches).sort((one, other) => {
+    const [a, b] = [key(one), key(other)];
+    return sign * (a < b ? -1 : a > b ? 1 : one.id < other.id ? -1 : 1);
+  });
+  const kept = found.slice(0, MOST_ROWS);
+  kept.forEach(fill);
+  const body = byId("rows");
+  const wanted = kept.map((run) => lines.get(run.id).row);
+  const same = wanted.length === body.children.length && wanted.every((row, at) => body.children[at] === row);
+  if (!same) {
+    const focused = document.activeElement;
+    body.replaceChildren(...wanted);
+    if (focused instanceof HTMLElement && body.contains(focused)) focused.focus({ preventScroll: true });
+  }
+  byId("empty").hidden = runs.size > 0;
+  byId("more").hidden = found.length <= MOST_ROWS;
+  setText(byId("more"), `${found.length - MOST_ROWS} more; find them by name or status.`);
+  const running = [...runs.values()].filter((run) => run.status === "running").length;
+  setText(byId("summary"), `${found.length} of ${runs.size} runs, ${running} running`);
+  showStatuses();
+}
+
+function soon() {
+  if (!pending) {
+    pending = true;
+    requestAnimationFrame(show);
+  }
+}
+
+function showHead() {
+  byId("head").replaceChildren(
+    make("th", { scope: "col" }, make("span", { class: "hidden" }, "Select")),
+    ...COLUMNS.map((column, at) => make(
+      "th", {
+        scope: "col",
+        class: column.number ? "number" : null,
+        "aria-sort": at === order.column ? (order.descending ? "descending" : "ascending") : "none",
+      },
+      make("button", { type: "button", on: { click: () => sortBy(at) } }, column.title),
+    )),
+  );
+}
+
+function sortBy(at) {
+  order.descending = order.column === at ? !order.descending : Boolean(COLUMNS[at].number);
+  order.column = at;
+  showHead();
+  byId("head").children[at + 1].querySelector("button").focus();
+  show();
+}
+
+function showStatuses() {
+  const counts = new Map();
+  for (const run of runs.values()) counts.set(run.status, (counts.get(run.status) ?? 0) + 1);
+  const group = byId("statuses");
+  for (const status of STATUSES) {
+    let button = group.querySelector(`[data-status="${status}"]`);
+    if (!button && counts.has(status)) {
+      button = make("button", {
+        type: "button",
+        "data-status": status,
+        "aria-pressed": "false",
+        on: { click: () => {
+          if (shownStatuses.has(status)) shownStatuses.delete(status); else shownStatuses.add(status);
+          button.setAttribute("aria-pressed", String(shownStatuses.has(status)));
+          show();
+        } },
+      });
+      group.append(button);
+    }
+    if (button) setText(button, `${status} ${counts.get(status) ?? 0}`);
+  }
+}
+
+function offerComparison() {
+  const link = byId("compare");
+  const ready = selected.size > 0;
+  link.setAttribute("aria-disabled", String(!ready));
+  if (ready) link.href = runAddress([...selected].slice(0, 12)); else link.removeAttribute("href");
+  setText(link, selected.size > 1 ? `Compare ${Math.min(selected.size, 12)} runs` : "Compare selected");
+}
+
+function forget(id) {
+  runs.delete(id);
+  lines.get(id)?.row.remove();
+  lines.delete(id);
+  selected.delete(id);
+}
+
+followTheme();
+showHead();
+byId("filter").addEventListener("input", soon);
+document.addEventListener("keydown", (event) => {
+  const typing = event.target instanceof HTMLInputElement && event.target.type === "search";
+  if (event.key === "/" && !typing) {
+    event.preventDefault();
+    byId("filter").focus();
+  }
+});
+ask("/api/runs").then(({ root, runs: found }) => {
+  setText(byId("root"), root);
+  for (const run of found) runs.set(run.id, run);
+  show();
+}).catch(() => {});
+listen({
+  all: (found) => {
+    const there = new Set(found.map((run) => run.id));
+    for (const id of [...runs.keys()]) if (!there.has(id)) forget(id);
+    for (const run of found) runs.set(run.id, run);
+    soon();
+  },
+  changed: (found, gone) => {
+    gone.forEach(forget);
+    for (const run of found) runs.set(run.id, run);
+    soon();
+  },
+});

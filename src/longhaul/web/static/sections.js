@@ -1,0 +1,172 @@
+// The parts of a run's page that are tables, lists and films.
+import { byId, fileAddress, make, setText, table } from "./dom.js";
+import { bytes, compact, duration, figure, moment } from "./words.js";
+
+const MOST_ROWS = 60;
+
+// Drawn again only when it differs, so that nobody loses their place.
+function renew(place, content, draw) {
+  const text = JSON.stringify(content);
+  if (place.dataset.shown === text) return;
+  place.dataset.shown = text;
+  const open = [...place.querySelectorAll("details")].map((one) => one.open);
+  place.replaceChildren(...draw());
+  place.querySelectorAll("details").forEach((one, at) => { one.open = open[at] ?? false; });
+}
+
+const nothing = (text) => make("p", { class: "faint" }, text);
+
+function shortened(rows, header, caption) {
+  const parts = [table(header, rows.slice(0, MOST_ROWS), caption)];
+  if (rows.length > MOST_ROWS) {
+    parts.push(make(
+      "details", { class: "rest" },
+      make("summary", {}, `${rows.length - MOST_ROWS} earlier ones`),
+      table(header, rows.slice(MOST_ROWS), caption),
+    ));
+  }
+  return parts;
+}
+
+export function showFacts({ entry, record, beat }) {
+  const facts = [
+    ["Steps", compact(entry.steps)],
+    ["Iteration", compact(entry.iteration)],
+    ["Episodes", compact(entry.episodes)],
+    [entry.measured_by, figure(entry.score)],
+    ["Best", figure(entry.best)],
+    ["Steps per second", entry.status === "running" ? figure(Math.round(entry.fps ?? 0)) : "–"],
+    ["Stage", entry.status === "running" ? beat?.stage ?? "starting" : "–"],
+    ["Begun", moment(record?.created).slice(5)],
+  ];
+  const place = byId("facts");
+  if (place.children.length !== facts.length) {
+    place.replaceChildren(...facts.map(() => make("div", {}, make("dt"), make("dd"))));
+  }
+  facts.forEach(([name, value], at) => {
+    const [title, text] = place.children[at].children;
+    setText(title, name);
+    setText(text, value);
+    text.title = value;
+  });
+}
+
+export function showHints(hints) {
+  byId("hints").hidden = !hints.length;
+  renew(byId("hint-list"), hints, () => hints.slice(-12).reverse().map((hint) => make(
+    "li", {}, hint.text || "(an empty hint)",
+    hint.step === null ? null : make("span", { class: "faint" }, ` · at ${compact(hint.step)} steps`),
+  )));
+}
+
+export function showDecisions(decisions, count) {
+  renew(byId("decisions"), [decisions, count], () => {
+    if (!decisions.length) return [nothing("No schedule changed anything.")];
+    const rows = [...decisions].reverse().map((one) => make(
+      "tr", {}, make("td", { class: "number" }, one.step === null ? "–" : compact(one.step)), make("td", {}, one.controller),
+      make("td", { class: "mono" }, one.moves.map((move) => `${move.setting}: ${move.old} → ${move.new}`).join(", ")),
+      make("td", { class: "why" }, one.why),
+    ));
+    return [make(
+      "details", { class: "rest" },
+      make("summary", {}, `${count} decisions and their reasons`),
+      ...shortened(rows, ["Step", "Controller", "Change", "Why"], "Decisions of the schedules, newest first"),
+    )];
+  });
+}
+
+export function showEvents(events, counts) {
+  renew(byId("event-list"), [events, counts], () => {
+    if (!events.length) return [nothing("Nothing happened that is worth telling.")];
+    const when = (one) => (one.time ? moment(one.time) : `iteration ${one.iteration ?? "?"}`);
+    // Those with a clock and those with a step only are two logs; each is in its own order.
+    const rows = [...events].reverse().map((one) => make(
+      "tr", {}, make("td", { class: "faint" }, when(one)), make("td", {}, one.event),
+      make("td", { class: "fact" }, Object.entries(one.facts).map(([name, value]) => `${name} ${value}`).join(", ")),
+    ));
+    return shortened(rows, ["When", "What", "Facts"], "Events, newest first");
+  });
+}
+
+function plain(value) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "number") return figure(value);
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+export function showWorkers({ entry, beat, record, workers, counts }) {
+  const age = beat ? Math.max(0, Date.now() / 1000 - beat.wall) : null;
+  const facts = [];
+  if (beat) {
+    facts.push(["trainer", `process ${beat.pid} on ${beat.host}`], ["stage", `${beat.stage} for ${duration(beat.stage_seconds)}`]);
+    facts.push(["last heartbeat", entry.status === "running" && age < 15 ? "a few seconds ago" : moment(new Date(beat.wall * 1000).toISOString())]);
+    const known = new Set(["pid", "host", "stage", "stage_seconds", "progress", "wall", "monotonic"]);
+    for (const [name, value] of Object.entries(beat)) {
+      if (known.has(name)) continue;
+      const inner = value !== null && typeof value === "object" ? Object.entries(value) : [["", value]];
+      for (const [key, one] of inner) facts.push([key ? (name === "rates" || name === "details" ? key : `${name} ${key}`) : name, plain(one)]);
+    }
+  }
+  if (record?.host) facts.push(["machine", `${record.host.processors ?? "?"} processors, ${record.host.system ?? ""}`]);
+  renew(byId("worker-list"), [facts, workers], () => {
+    const rows = workers.map((one) => make(
+      "tr", {}, make("th", { scope: "row" }, one.name),
+      make("td", {}, Object.entries(one.kinds).map(([kind, count]) => `${kind} ${count}×`).join(", ")),
+      make("td", { class: "faint" }, moment(one.time)), make("td", { class: "fact" }, one.last),
+    ));
+    return [
+      table(["Heartbeat", ""], facts.map(([name, value]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: "fact" }, value))), "What the trainer last said"),
+      rows.length
+        ? table(["Worker", "Faults", "Last", "Error"], rows, "Faults of workers that were survived")
+        : nothing(counts.env_fault ? "" : "No worker and no environment ever failed."),
+    ];
+  });
+}
+
+export function showFilms(id, films, plots) {
+  renew(byId("film-list"), [id, films, plots], () => {
+    const shown = films.slice().reverse().map((name) => {
+      const source = fileAddress("media", id, name);
+      const film = name.toLowerCase().endsWith(".gif")
+        ? make("img", { src: source, alt: `Film ${name}`, loading: "lazy" })
+        : make("video", { src: source, controls: true, preload: "metadata", playsinline: true, "aria-label": `Film ${name}` });
+      return make("figure", {}, film, make("figcaption", {}, name));
+    });
+    const pictures = plots.map((name) => make(
+      "figure", {}, make("img", { src: fileAddress("plots", id, name), alt: `Plot ${name}`, loading: "lazy" }), make("figcaption", {}, name),
+    ));
+    const parts = shown.length ? shown : [nothing("No films yet; longhaul watch makes them, and so does the end of a run.")];
+    return pictures.length
+      ? [...parts, make("details", { class: "rest" }, make("summary", {}, `${pictures.length} plots of the report`), make("div", { class: "films" }, ...pictures))]
+      : parts;
+  });
+}
+
+export function showCheckpoints(checkpoints) {
+  renew(byId("checkpoint-list"), checkpoints, () => {
+    if (!checkpoints.length) return [nothing("No checkpoint yet.")];
+    const rows = checkpoints.map((one) => make(
+      "tr", {}, make("th", { scope: "row", class: "mono" }, one.name),
+      ...(one.problem
+        ? [make("td", { colspan: 4 }, make("span", { class: "badge", "data-status": "crashed" }, "damaged"), ` ${one.problem}`)]
+        : [
+          make("td", { class: "number" }, compact(one.steps)), make("td", { class: "number" }, bytes(one.bytes)),
+          make("td", { class: "number" }, one.score === null ? "–" : `${figure(one.score)}`), make("td", { class: "faint" }, moment(one.created)),
+        ]),
+    ));
+    return shortened(rows, ["Checkpoint", "Steps", "Size", "Score", "Saved"], "Checkpoints, newest first");
+  });
+}
+
+export function showConfigs({ runs, rows }, label, onlyDiffering) {
+  renew(byId("config-list"), [runs, rows, onlyDiffering], () => {
+    const shown = rows.filter((row) => runs.length < 2 || !onlyDiffering || row.differs);
+    if (!rows.length) return [nothing("The run has no config.toml that can be read.")];
+    if (!shown.length) return [nothing("The configs are the same in every key.")];
+    const lines = shown.map((row) => make(
+      "tr", { "data-differs": runs.length > 1 && row.differs }, make("th", { scope: "row", class: "mono" }, row.key),
+      ...row.values.map((value) => make("td", { class: "mono fact" }, value ?? "(not there)")),
+    ));
+    return [table(["Key", ...runs.map(label)], lines, "Configs of the runs shown")];
+  });
+}

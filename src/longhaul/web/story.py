@@ -1,0 +1,195 @@
+"""What happened in a run, in the order it happened: decisions, hints, faults, sessions."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from longhaul.runs.directory import RunDirectory
+from longhaul.web.tail import Row, Tail
+
+MOST_KEPT = 400
+MOST_SETTINGS = 100
+LONGEST_TEXT = 2000
+_PLACE = ("event", "time", "iteration", "env_steps", "pid", "host")
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One line of the story."""
+
+    event: str
+    step: float | None
+    iteration: float | None
+    time: str
+    facts: dict[str, str]
+
+    def as_row(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "event": self.event,
+            "step": self.step,
+            "iteration": self.iteration,
+            "time": self.time,
+            "facts": self.facts,
+        }
+
+
+@dataclass(slots=True)
+class WorkerHealth:
+    """What befell one worker, or the environments of the trainer's own process."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    last: str = ""
+    time: str = ""
+
+
+class Story:
+    """Follows events.jsonl and sessions.jsonl; all are counted, the newest are kept."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self._events = Tail(directory.events)
+        self._sessions = Tail(directory.sessions)
+        self.restarted = False
+        self._forget_events()
+        self._forget_sessions()
+
+    def _forget_events(self) -> None:
+        self.decisions: deque[dict[str, Any]] = deque(maxlen=MOST_KEPT)
+        self.happenings: deque[Happening] = deque(maxlen=MOST_KEPT)
+        self.counts: Counter[str] = Counter()
+        self.hints: dict[str, Happening] = {}
+        self._seen: set[str] = set()
+
+    def _forget_sessions(self) -> None:
+        self.sessions: deque[Happening] = deque(maxlen=MOST_KEPT)
+        self.session_counts: Counter[str] = Counter()
+        self.session_hints: dict[str, Happening] = {}
+        self.workers: dict[str, WorkerHealth] = {}
+
+    def advance(self) -> tuple[list[Row], bool]:
+        """Read a piece of each log; return values of settings that it tells, and whether to go on.
+
+        `restarted` tells that the values told before are void.
+        """
+        piece = self._events.next_piece()
+        self.restarted = piece.restarted
+        if piece.restarted:
+            self._forget_events()
+        moved = [row for event in piece.rows for row in self._take_event(event)]
+        other = self._sessions.next_piece()
+        if other.restarted:
+            self._forget_sessions()
+        for row in other.rows:
+            self._take_session(row)
+        return moved, not (piece.is_last and other.is_last)
+
+    def _take_event(self, row: Row) -> list[Row]:
+        event = str(row.get("event", ""))
+        self._count(self.counts, event)
+        if event == "schedule":
+            return self._take_decision(row)
+        happening = _happening(row)
+        if event == "hint":
+            _keep_hint(self.hints, happening)
+        else:
+            self.happenings.append(happening)
+        return []
+
+    def _take_decision(self, row: Row) -> list[Row]:
+        """Keep a decision; return the settings before, where nobody told of them yet, and after."""
+        moves = row.get("moves")
+        moves = (
+            [move for move in moves if isinstance(move, Mapping)] if isinstance(moves, list) else []
+        )
+        self.decisions.append(
+            {
+                "step": _number(row.get("env_steps")),
+                "iteration": _number(row.get("iteration")),
+                "controller": _text(row.get("controller", "")),
+                "moves": [
+                    {
+                        "setting": _text(move.get("setting", "")),
+                        "old": _text(move.get("old")),
+                        "new": _text(move.get("new")),
+                    }
+                    for move in moves
+                ],
+                "why": _text(row.get("why", "")),
+            }
+        )
+        before, after = {}, {}
+        for move in moves:
+            setting, old, new = str(move.get("setting", "")), move.get("old"), move.get("new")
+            if _number(new) is None or len(self._seen | {setting}) > MOST_SETTINGS:
+                continue
+            if setting not in self._seen and _number(old) is not None:
+                before[setting] = old
+            self._seen.add(setting)
+            after[setting] = new
+        place = {"iteration": row.get("iteration"), "env_steps": row.get("env_steps")}
+        rows = [{"iteration": 0, "env_steps": 0, **before}] if before else []
+        return [*rows, {**place, **after}] if after else rows
+
+    def _take_session(self, row: Row) -> None:
+        happening = _happening(row)
+        self._count(self.session_counts, happening.event)
+        if happening.event == "hint":
+            _keep_hint(self.session_hints, happening)
+            return
+        self.sessions.append(happening)
+        if happening.event == "env_fault" and len(self.workers) < MOST_KEPT:
+            worker = row.get("worker")
+            name = "trainer" if worker is None else f"worker {_text(worker)}"
+            health = self.workers.setdefault(name, WorkerHealth())
+            health.kinds[_text(row.get("kind", "fault"))[:40]] += 1
+            health.last = _text(row.get("error", ""))
+            health.time = happening.time
+
+    @staticmethod
+    def _count(counts: Counter[str], event: str) -> None:
+        if event in counts or len(counts) < MOST_KEPT:
+            counts[event[:80]] += 1
+
+
+def _keep_hint(hints: dict[str, Happening], happening: Happening) -> None:
+    """Keep each advice once, at the time it was last given."""
+    text = hint_text(happening)
+    hints.pop(text, None)
+    hints[text] = happening
+    if len(hints) > MOST_KEPT:
+        hints.pop(next(iter(hints)))
+
+
+def hint_text(happening: Happening) -> str:
+    """Return what a hint says."""
+    facts = happening.facts
+    return next((facts[name] for name in ("text", "why", "hint") if facts.get(name)), "")
+
+
+def _happening(row: Row) -> Happening:
+    facts = {str(name)[:80]: _text(value) for name, value in row.items() if name not in _PLACE}
+    return Happening(
+        event=_text(row.get("event", ""))[:80],
+        step=_number(row.get("env_steps")),
+        iteration=_number(row.get("iteration")),
+        time=_text(row.get("time", ""))[:40],
+        facts=dict(list(facts.items())[:20]),
+    )
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list) and len(value) > 12:
+        return f"{len(value)} entries"
+    text = str(value)
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
+
+
+def _number(value: object) -> float | None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return float(value) if abs(value) < 1e300 else None
