@@ -68,7 +68,10 @@ def slow_rule(stream: GraphStream, graph: RuleGraph, number: int, atoms: Tensor)
 def test_the_stream_is_the_attention_it_claims_to_be(graph: RuleGraph, stream: GraphStream) -> None:
     atoms = atom_sets(3).double()
     with torch.no_grad():
-        fast = stream.forward(atoms)
+        fast, other = stream.forward(atoms), stream.speak(atoms, stream.prepare())
+        torch.testing.assert_close(other.score, fast.score)
+        torch.testing.assert_close(other.intent, fast.intent)
+        torch.testing.assert_close(other.spread, fast.spread)
         for row, chosen in enumerate(atoms):
             found = torch.stack(
                 [slow_rule(stream, graph, number, chosen) for number in range(len(graph.rules))]
@@ -94,6 +97,16 @@ def test_different_atoms_make_different_intents_and_rules_score_differently(
     assert float(apart.min()) > 1e-3
     spread = said.score.std(1) / said.score.abs().mean(1)
     assert float(spread.min()) > 0.05
+
+
+def test_both_ways_of_working_it_out_have_the_same_gradients(stream: GraphStream) -> None:
+    atoms = atom_sets(12).double()
+    found = []
+    for said in (stream.forward(atoms), stream.speak(atoms, stream.prepare())):
+        loss = said.intent.square().sum() + said.score.sin().sum()
+        found.append(torch.autograd.grad(loss, list(stream.parameters())))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_rules_match_as_they_are_read(graph: RuleGraph) -> None:

@@ -32,5 +32,5 @@ def test_the_arms_of_the_ablation_differ_in_nothing_but_their_mode() -> None:
 
 
 def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'options.phases.mode'"):
+    with pytest.raises(ConfigError, match=r"did you mean 'options\.phases\.mode'"):
         build_task(resolve(ConfigSources("nethack", overrides=("options.phases.mod=full",))))

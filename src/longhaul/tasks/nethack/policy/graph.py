@@ -4,8 +4,7 @@ Nodes are conditions, rules and effects; a rule is one operator in one variant. 
 listens to its effects, then to its conditions, each of which is on or off, then the intent listens
 to all rules. Both of the first two are softmax attention over the edges of the graph and a
 self-loop. A condition has only two states, so that numerator and denominator of a rule's attention
-are sums over conditions of one of two constants: for any number of atom sets the whole layer is
-two matrix products, exactly.
+are sums over conditions of one of two constants: the whole layer is two matrix products, exactly.
 """
 
 from __future__ import annotations
@@ -17,14 +16,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from longhaul.core.errors import ConfigError
 from longhaul.tasks.nethack.policy.incidence import (
     RELATIONS,
+    Edges,
     RuleMatch,
     condition_edges,
     effect_edges,
 )
 from longhaul.tasks.nethack.rules import RuleGraph
 
+MOST_EDGES = 40
+"""Atoms a rule may name: as many digits of a number that stays exact as a float."""
 SLOPE = 0.2
 """Of the leaky rectifier that attention logits go through."""
 
@@ -39,14 +42,36 @@ class Spoken:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """Everything that depends on the weights but not on the atoms."""
+class Terms:
+    """What the weights make of the graph before any atom is known.
+
+    Attention over a rule's edges is a fraction; each edge adds to numerator and denominator, more
+    or less according to whether its condition is on.
+    """
 
     identity: Tensor  # [R, D], what a rule is before it has heard of the conditions
-    base_norm: Tensor  # [R * H], denominators when all conditions are off
-    norm: Tensor  # [C, R * H], what a condition that is on changes of them
-    base_message: Tensor  # [R * D], numerators
+    base_norm: Tensor  # [R, H], denominators when all conditions are off
+    norm: Tensor  # [E, H], what the condition of an edge that is on changes of them
+    base_message: Tensor  # [R, D], numerators
+    message: Tensor  # [E, D]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The same laid out for sets of atoms, so that all rules are one matrix product."""
+
+    terms: Terms
+    norm: Tensor  # [C, R * H]
     message: Tensor  # [C, R * D]
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """The P different things rules hear in U sets of atoms."""
+
+    rule: Tensor  # [P] int64
+    on: Tensor  # [P, E] float, 1 where the edge is the rule's and its condition is on
+    index: Tensor  # [U, R] int64, the pattern of each rule in each set
 
 
 class _Listening(nn.Module):
@@ -85,6 +110,9 @@ class GraphStream(nn.Module):
     effect_other: Tensor
     effect_relation: Tensor
     rule_operator: Tensor
+    edge_place: Tensor
+    place_value: Tensor
+    first_code: Tensor
 
     def __init__(self, graph: RuleGraph, *, size: int, heads: int, rule_boost: float) -> None:
         super().__init__()
@@ -118,12 +146,13 @@ class GraphStream(nn.Module):
             "effect_other": effects.other,
             "effect_relation": effects.relation,
             "rule_operator": torch.from_numpy(graph.rule_operator.copy()),
+            **_codes(conditions, self.rules, self.conditions),
         }
         for name, tensor in constants.items():
             self.register_buffer(name, tensor, persistent=False)
 
-    def prepare(self) -> Prepared:
-        """Return what has to be worked out once for all atom sets of these weights."""
+    def terms(self) -> Terms:
+        """Return what has to be worked out once for these weights."""
         layer = self.hear_conditions
         rules = self._informed_rules()
         own = layer.split(rules)  # [R, H, d]
@@ -144,14 +173,19 @@ class GraphStream(nn.Module):
         heard = values[:, self.condition_atom]  # [2, E, H, d]
         off_message, on_message = off.unsqueeze(-1) * heard[0], on.unsqueeze(-1) * heard[1]
         rule = self.condition_rule
-        base_message = at_loop.unsqueeze(-1) * own
-        return Prepared(
+        base_message = (at_loop.unsqueeze(-1) * own).index_add(0, rule, off_message)
+        return Terms(
             identity=rules,
-            base_norm=at_loop.index_add(0, rule, off).flatten(),
-            norm=self._spread(on - off),
-            base_message=base_message.index_add(0, rule, off_message).flatten(),
-            message=self._spread((on_message - off_message).flatten(1)),
+            base_norm=at_loop.index_add(0, rule, off),
+            norm=on - off,
+            base_message=base_message.flatten(1),
+            message=(on_message - off_message).flatten(1),
         )
+
+    def prepare(self) -> Prepared:
+        """Return the terms laid out for `speak`."""
+        terms = self.terms()
+        return Prepared(terms, self._spread(terms.norm), self._spread(terms.message))
 
     def _informed_rules(self) -> Tensor:
         """Return [R, D], rules that know their operator and have heard of their effects."""
@@ -179,27 +213,69 @@ class GraphStream(nn.Module):
         return empty.index_add(0, place, of_edges).view(self.conditions, -1)
 
     def speak(self, atoms: Tensor, prepared: Prepared) -> Spoken:
-        """Return what the graph says about atoms [U, C], 0 or 1 as floats."""
-        rows = atoms.shape[0]
-        total = torch.addmm(prepared.base_norm, atoms, prepared.norm)
-        message = torch.addmm(prepared.base_message, atoms, prepared.message)
-        total = total.view(rows, self.rules, self.heads)
-        message = message.view(rows, self.rules, self.heads, -1)
-        heard = (message / total.unsqueeze(-1)).flatten(2)
-        rules = self.hear_conditions.updated(prepared.identity, heard)  # [U, R, D]
-        asked = self.ask(rules) / math.sqrt(self.heads)
-        asked = asked + (self.rule_boost * self.match.forward(atoms)).unsqueeze(-1)  # [U, R, H]
-        attention = torch.softmax(asked, 1).transpose(1, 2)  # [U, H, R]
+        """Return what the graph says about a few sets of atoms [U, C], 0 or 1 as floats."""
+        rows, terms = atoms.shape[0], prepared.terms
+        total = torch.addmm(terms.base_norm.flatten(), atoms, prepared.norm)
+        message = torch.addmm(terms.base_message.flatten(), atoms, prepared.message)
+        heard = self._heard(
+            message.view(rows, self.rules, -1), total.view(rows, self.rules, self.heads)
+        )
+        rules = self.hear_conditions.updated(terms.identity, heard)  # [U, R, D]
+        asked = self._boosted(self.ask(rules), atoms)  # [U, R, H]
+        attention = torch.softmax(asked, 1)
         by_head = rules.unflatten(2, (self.heads, -1)).transpose(1, 2)  # [U, H, R, d]
-        gathered = (attention.unsqueeze(2) @ by_head).flatten(1)
-        intent: Tensor = self.readout(gathered)
-        with torch.no_grad():
-            spread = attention.mean(1).square().sum(1) * self.rules - 1
-        return Spoken(intent, asked.mean(2), spread)
+        gathered = (attention.transpose(1, 2).unsqueeze(2) @ by_head).flatten(1)
+        return self._spoken(gathered, asked, attention)
 
     def forward(self, atoms: Tensor) -> Spoken:
-        """Return what the graph says about atoms [U, C]."""
-        return self.speak(atoms, self.prepare())
+        """Return what the graph says about many sets of atoms [U, C].
+
+        A rule hears of its own conditions only, so that it is worked out once for each pattern of
+        them that occurs; in play that is a tenth of all rules of all sets.
+        """
+        rows, terms = atoms.shape[0], self.terms()
+        pattern = self.patterns(atoms)
+        total = terms.base_norm[pattern.rule] + pattern.on @ terms.norm
+        message = terms.base_message[pattern.rule] + pattern.on @ terms.message
+        rules = self.hear_conditions.updated(
+            terms.identity[pattern.rule], self._heard(message, total)
+        )  # [P, D]
+        each = self.ask(rules).index_select(0, pattern.index.flatten())
+        asked = self._boosted(each.view(rows, self.rules, -1), atoms)
+        attention = torch.softmax(asked, 1)
+        # Every rule of a set is another pattern, so that no two weights meet in one place.
+        weight = attention.new_zeros(rows, rules.shape[0], self.heads)
+        place = pattern.index.unsqueeze(2).expand_as(attention)
+        weight = weight.scatter(1, place, attention).permute(2, 0, 1)  # [H, U, P]
+        by_head = rules.unflatten(1, (self.heads, -1)).transpose(0, 1)  # [H, P, d]
+        gathered = (weight @ by_head).transpose(0, 1).flatten(1)
+        return self._spoken(gathered, asked, attention)
+
+    @torch.no_grad()
+    def patterns(self, atoms: Tensor) -> Patterns:
+        """Return the different patterns of rules' conditions in sets of atoms [U, C]."""
+        code = (atoms.double() @ self.place_value).long() + self.first_code
+        codes, index = torch.unique(code, return_inverse=True)
+        rule = torch.searchsorted(self.first_code, codes, right=True) - 1
+        bits = (codes - self.first_code[rule]).unsqueeze(1) >> self.edge_place
+        own = rule.unsqueeze(1) == self.condition_rule
+        return Patterns(rule, (own & (bits & 1).bool()).to(atoms.dtype), index)
+
+    def _heard(self, message: Tensor, total: Tensor) -> Tensor:
+        """Return numerators [..., D] over denominators [..., H]."""
+        by_head = message.view(*total.shape, -1)
+        return (by_head / total.unsqueeze(-1)).flatten(-2)
+
+    def _boosted(self, asked: Tensor, atoms: Tensor) -> Tensor:
+        """Return the logits [U, R, H] of the intent's attention; rules that hold have more."""
+        boost = self.rule_boost * self.match.forward(atoms)
+        return asked / math.sqrt(self.heads) + boost.unsqueeze(-1)
+
+    def _spoken(self, gathered: Tensor, asked: Tensor, attention: Tensor) -> Spoken:
+        intent: Tensor = self.readout(gathered)
+        with torch.no_grad():
+            spread = attention.mean(2).square().sum(1) * self.rules - 1
+        return Spoken(intent, asked.mean(2), spread)
 
 
 def _highest(logits: Tensor, loop: Tensor, rule: Tensor) -> Tensor:
@@ -209,3 +285,21 @@ def _highest(logits: Tensor, loop: Tensor, rule: Tensor) -> Tensor:
         index = rule.unsqueeze(1).expand_as(state)
         highest = highest.scatter_reduce(0, index, state, "amax")
     return highest
+
+
+def _codes(edges: Edges, rules: int, conditions: int) -> dict[str, Tensor]:
+    """Return how the conditions of a rule that are on are written as one number.
+
+    Each of its edges is a binary digit, and rules take up different ranges of numbers.
+    """
+    place = torch.zeros_like(edges.rule)
+    seen = [0] * rules
+    for edge, rule in enumerate(edges.rule.tolist()):
+        place[edge] = seen[rule]
+        seen[rule] += 1
+    if max(seen) > MOST_EDGES:
+        raise ConfigError(f"a rule names {max(seen)} atoms; {MOST_EDGES} is the most")
+    value = torch.zeros(conditions, rules, dtype=torch.float64)
+    value[edges.other, edges.rule] = (2.0**place).double()
+    size = 2 ** torch.tensor(seen)
+    return {"edge_place": place, "place_value": value, "first_code": size.cumsum(0) - size}
