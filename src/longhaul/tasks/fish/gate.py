@@ -112,8 +112,13 @@ class PenaltyGate:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The figures of an evaluation and the type of the tail's stage."""
-        return self.gate.reads
+        """The figures of an evaluation.
+
+        The type of the tail's stage is not among them: the gate wants it as it was in the
+        iteration, before the queue that writes it moves on.
+        """
+        category = self.gate.category
+        return tuple(name for name in self.gate.reads if category is None or name != category.name)
 
     @property
     def writes(self) -> tuple[str, ...]:

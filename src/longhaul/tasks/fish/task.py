@@ -65,8 +65,9 @@ def build(request: TaskRequest) -> Task:
         settings=(*options.settings(), *tail.settings, *steering.settings),
         metrics=(*METRICS, *EVALUATION_METRICS, *TAIL_METRICS, *GATE_METRICS),
         aliases=ALIASES,
-        # The gate asks for the type of the tail's stage, so the queue goes first.
-        controllers=(*tail.controllers, *steering.controllers),
+        # The gate asks for the type of the stage the iteration was dealt from, so it decides before
+        # the queue moves on.
+        controllers=(*steering.controllers, *tail.controllers),
         evaluation=Evaluation(
             metric=SCORE, suite=suites(options), during=REHEARSAL, final=("v38", "fresh")
         ),

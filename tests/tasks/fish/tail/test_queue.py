@@ -91,7 +91,8 @@ def test_a_stage_in_iterations_lasts_exactly_that_long_whatever_resets() -> None
     for resets in (1, 7, 0, 2, 5, 3, 3):
         training.iterate(resets)
     assert training.dealt == [["a"], list("babababa")[:7], [], ["c"] * 2, ["c"] * 5, [], []]
-    assert training.figure("stage") == [1, 1, 2, 2, 2, 2, 2]
+    assert training.figure("stage") == [1, 1, 1, 2, 2, 2, 2]
+    assert training.figure("stage_progress") == pytest.approx([1 / 3, 2 / 3, 1, 0.5, 1, 1, 1])
     assert training.figure("consumed") == [4, 8, 12, 16, 20, 20, 20]
     assert training.settings[STARTS] == ()
 
@@ -140,7 +141,7 @@ def test_consumption_equals_resets_and_a_restart_changes_nothing(
     assert sum(whole.figure("injections")) == total
     if unit == "resets":
         assert whole.figure("consumed")[-1] == total <= queue.tracker.total
-        for names, told in zip(whole.dealt, [1.0, *whole.figure("stage")], strict=False):
+        for names, told in zip(whole.dealt, whole.figure("stage"), strict=True):
             own = {candidate.id for candidate in stages[int(told) - 1].candidates}
             assert lag or set(names) <= own
     if per_iteration:
@@ -173,7 +174,7 @@ def test_types_tell_what_is_left_and_how_often_they_came_back() -> None:
         training.iterate(1)
     assert training.figure("remaining_ne") == [4, 4, 0]
     assert training.figure("remaining_main") == [4, 0, 0]
-    assert training.figure("reentries_ne") == [0, 1, 1]
+    assert training.figure("reentries_ne") == [0, 0, 1]
 
 
 def test_a_start_that_keeps_failing_is_left_out_of_the_next_lap() -> None:

@@ -84,8 +84,7 @@ class TailQueue:
     rules: LapRules = field(default_factory=LapRules)
     warning: LowWarning = field(default_factory=LowWarning)
     gate: Setting[int] | None = None
-    """The gate's stage, whose moves spare the hardest starts; as it was in the iteration, so that
-    the gate may look at the stage's type before it decides anew."""
+    """The gate's stage, whose moves spare the hardest starts."""
 
     @property
     def name(self) -> str:
@@ -94,11 +93,12 @@ class TailQueue:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The counts of starts dealt and episodes ended, and what came of each start."""
+        """The counts of starts dealt and episodes ended, what came of each start, and the gate."""
         items = [
             name for item in self._items() for name in (lost_metric(item), replays_metric(item))
         ]
-        return (STARTS_DEALT, EPISODES, FORCED_RESETS, *items)
+        gate = () if self.gate is None else (self.gate.name,)
+        return (STARTS_DEALT, EPISODES, FORCED_RESETS, *items, *gate)
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -229,7 +229,9 @@ class TailQueue:
 
     def _metrics(self, before: TailState, state: TailState, iteration: int) -> dict[str, float]:
         prefix = f"starts/{NAME}"
-        status, warning = self.tracker.status(state.consumed), state.warning
+        tracker, warning = self.tracker, state.warning
+        # The stage the iteration was dealt from, which may have ended with it.
+        status = tracker.status(state.consumed, stage=tracker.position(before.consumed))
         out = sum(self.rules.is_out(one, iteration) for one in state.history.values())
         metrics = {
             f"{prefix}_stage": status.index,

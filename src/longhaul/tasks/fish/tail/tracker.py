@@ -63,11 +63,14 @@ class StageTracker:
         """
         return sum(end <= consumed for end in self.ends())
 
-    def status(self, consumed: int) -> TailStatus:
-        """Return the status; after the end, that of a finished last stage."""
+    def status(self, consumed: int, *, stage: int | None = None) -> TailStatus:
+        """Return the status; after the end, that of a finished last stage.
+
+        It tells of the stage that comes next, or of the one with the number `stage`, from 0.
+        """
         total = self.total
         consumed = min(consumed, total)
-        position = min(self.position(consumed), len(self.spans) - 1)
+        position = min(self.position(consumed) if stage is None else stage, len(self.spans) - 1)
         span, ends = self.spans[position], self.ends()
         begin = ends[position] - span.capacity
         left = {
@@ -83,7 +86,7 @@ class StageTracker:
             index=position + 1,
             label=span.label,
             stage_type=span.stage_type,
-            progress=(consumed - begin) / span.capacity,
+            progress=min((consumed - begin) / span.capacity, 1.0),
             remaining=total - consumed,
             remaining_ratio=(total - consumed) / total,
             consumed=consumed,
