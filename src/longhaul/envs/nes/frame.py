@@ -19,6 +19,7 @@ from longhaul.envs.nes.layout import (
     FIRST_REGISTER,
     FRAME_END,
     FRAMES,
+    HIDDEN,
     JAMMED,
     LINE_ZERO,
     NEVER,
@@ -35,6 +36,7 @@ from longhaul.envs.nes.layout import (
     SCROLL_TAKEN,
     SP,
     SPRITE_ZERO_DOT,
+    UNSEEN,
     VBLANK,
     P,
 )
@@ -54,7 +56,7 @@ def _allowed_bits() -> Array:
     bits = {
         layout.A: 0xFF, layout.X: 0xFF, layout.Y: 0xFF, SP: 0xFF, P: 0xFF, PC: 0xFFFF,
         JAMMED: 0x7FFFFFFF, DOT: 0xFFF, NMI: 3, ORIGIN: 0, PARITY: 1, layout.ODD_FRAME: 1,
-        FRAMES: 0x7FFFFFFF, CONTROL: 0xFF, layout.MASK: 0xFF, BLANK_SEEN: 1, OLD_FLAGS: 0x60,
+        FRAMES: 0x7FFFFFFF, CONTROL: 0xFF, layout.MASK: 0xFF, BLANK_SEEN: 3, OLD_FLAGS: 0x60,
         layout.V: 0x7FFF, layout.T: 0x7FFF, layout.FINE_X: 7, layout.SECOND_WRITE: 1,
         layout.READ_BUFFER: 0xFF, layout.OAM_ADDRESS: 0xFF, layout.OPEN_BUS: 0xFF,
         layout.STROBE: 1, layout.SHIFT_1: 0xFF, layout.SHIFT_2: 0xFF,
@@ -112,8 +114,8 @@ def _begin_blank(registers: Array, pad_1: int, pad_2: int) -> None:
     registers[LINE_ZERO] = NEVER
     registers[SPRITE_ZERO_DOT] = NEVER
     registers[OVERFLOW_DOT] = NEVER
-    registers[VBLANK] = 1 - registers[BLANK_SEEN]
-    if registers[CONTROL] & INTERRUPTS and registers[VBLANK]:
+    registers[VBLANK] = 1 if registers[BLANK_SEEN] == UNSEEN else 0
+    if registers[CONTROL] & INTERRUPTS and registers[BLANK_SEEN] != HIDDEN:
         registers[NMI] = AT_ONCE
     registers[BLANK_SEEN] = 0
 

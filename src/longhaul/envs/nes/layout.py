@@ -41,7 +41,7 @@ FIRST_REGISTER = REGISTERS // 4
     CONTROL,  # as last written to $2000
     MASK,  # as last written to $2001
     VBLANK,  # the flag in $2002
-    BLANK_SEEN,  # $2002 was read as the vertical blank began, which hides it from the program
+    BLANK_SEEN,  # $2002 was read as the vertical blank began: UNSEEN, HIDDEN or TAKEN
     OLD_FLAGS,  # sprite 0 and overflow flags of the frame before, until they are cleared
     SPRITE_ZERO_DOT,  # when sprite 0 meets the background in this frame, or NEVER
     OVERFLOW_DOT,  # when a line with too many sprites is met; UNKNOWN until somebody asks
@@ -76,6 +76,9 @@ CONSOLE = np.dtype(
 """A row as a record: its bytes, and the same memory as registers."""
 
 NOTHING, AT_ONCE, AFTER_NEXT = range(3)
+
+UNSEEN, HIDDEN, TAKEN = range(3)
+"""Whether a read kept the program from the next blank's flag and interrupt, or from the flag."""
 
 NEVER = 1 << 30
 UNKNOWN = -1

@@ -6,6 +6,7 @@ from longhaul.core.env import Array
 from longhaul.envs.nes.layout import DEADLINE, FLAGS_CLEARED, OVERFLOW_DOT, SPRITE_ZERO_DOT
 from longhaul.envs.nes.native import integer, kernel
 
+BLANK_FLAG = 0x80
 AND_IMMEDIATE = 0x29
 BIT_ABSOLUTE = 0x2C
 LDA_ABSOLUTE = 0xAD
@@ -37,6 +38,9 @@ def polls_until(registers: Array, prg: Array, pc: int, opcode: int, value: int, 
     and a branch back to it, or `BIT $2002` and a branch.
     """
     if opcode not in (LDA_ABSOLUTE, BIT_ABSOLUTE) or pc < 0x8003:
+        return 0
+    if value & BLANK_FLAG:
+        # This read has taken the flag: the next one answers something else.
         return 0
     if prg[(pc - 2) & 0x7FFF] != 0x02 or prg[(pc - 1) & 0x7FFF] != 0x20:
         return 0

@@ -13,6 +13,7 @@ from longhaul.envs.nes.layout import (
     FINE_X,
     FLAGS_CLEARED,
     FRAME_END,
+    HIDDEN,
     MASK,
     NMI,
     NOTHING,
@@ -31,6 +32,7 @@ from longhaul.envs.nes.layout import (
     SHIFT_1,
     SPRITE_ZERO_DOT,
     STROBE,
+    TAKEN,
     VBLANK,
     T,
     V,
@@ -86,10 +88,12 @@ def _read_status(registers: Array, dot: int) -> int:
         if dot >= registers[OVERFLOW_DOT]:
             status |= OVERFLOW_FLAG
         # A read just as the blank begins takes the flag, and one dot earlier keeps it from rising.
-        if dot >= registers[FRAME_END]:
+        # Up to a dot later the interrupt is lost, too.
+        late = dot - registers[FRAME_END]
+        if late >= 0:
             status |= BLANK_FLAG
-        if dot >= registers[FRAME_END] - 1:
-            registers[BLANK_SEEN] = 1
+        if late >= -1:
+            registers[BLANK_SEEN] = HIDDEN if late <= 1 else TAKEN
     registers[VBLANK] = 0
     registers[SECOND_WRITE] = 0
     if registers[NMI] == AFTER_NEXT:
