@@ -132,7 +132,7 @@ def overflow_dot(row: Array, registers: Array, machine: Machine) -> int:
     visible = 0
     for sprite in range(64):
         visible += row[OAM + sprite * 4] < HEIGHT - 1
-    if visible <= AT_MOST:
+    if visible < AT_MOST:
         return NEVER
     counts = machine.canvas.counts
     counts[:] = 0
