@@ -62,6 +62,7 @@ def build(request: TaskRequest) -> Task:
         panels=(*PANELS, *player.panels),
         study=player.study,
         records=player.records,
+        hints=player.hints,
     )
 
 

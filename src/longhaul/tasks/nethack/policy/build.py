@@ -8,6 +8,7 @@ from typing import Any
 
 from longhaul.core.control import Controller
 from longhaul.core.errors import ConfigError
+from longhaul.core.hint import Rule
 from longhaul.core.metrics import Metric
 from longhaul.core.panel import Panel
 from longhaul.core.run_log import Records, RunLog
@@ -16,6 +17,7 @@ from longhaul.core.spaces import EnvSpec
 from longhaul.core.study import Study
 from longhaul.tasks.kind import RunPlan
 from longhaul.tasks.nethack.policy.health import METRICS
+from longhaul.tasks.nethack.policy.hints import RULES
 from longhaul.tasks.nethack.policy.history import history_records
 from longhaul.tasks.nethack.policy.network import ExpertPolicy, expert_names
 from longhaul.tasks.nethack.policy.options import PolicyOptions
@@ -38,6 +40,7 @@ class Player:
     panels: tuple[Panel, ...]
     study: Study
     records: Callable[[RunLog], Records]
+    hints: tuple[Rule, ...]
 
 
 def build_player(
@@ -61,4 +64,5 @@ def build_player(
         panels=panels(expert_names(policy.experts)),
         study=ExpertStudy(graph),
         records=lambda log: history_records(log, phase_names(phases)),
+        hints=RULES,
     )
