@@ -48,17 +48,20 @@ class Match:
     @property
     def confidence(self) -> Numbers:
         """[N], the mean of the best scores."""
-        return np.take_along_axis(self.score, self.best, 1).mean(1)
+        mean: Numbers = np.take_along_axis(self.score, self.best, 1).mean(1)
+        return mean
 
     @property
     def channel(self) -> NDArray[np.int64]:
         """[N, rules], the channel in which each rule matches best."""
-        return self.coverage.argmax(2)
+        channel: NDArray[np.int64] = self.coverage.argmax(2)
+        return channel
 
     @property
     def champions(self) -> NDArray[np.int64]:
         """[N, channels], the rule that matches best in each channel."""
-        return self.coverage.argmax(1)
+        champions: NDArray[np.int64] = self.coverage.argmax(1)
+        return champions
 
 
 @dataclass(frozen=True)

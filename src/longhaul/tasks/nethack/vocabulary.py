@@ -181,6 +181,8 @@ ATOMS = (
 )
 ATOM_NAMES = tuple(atom.name for atom in ATOMS)
 ATOM_COUNT = len(ATOMS)
+PLAYER_ATOMS = sum(atom.kind == "player" for atom in ATOMS)
+"""How many atoms are of the player; they come first, those of the scene after them."""
 ATOM_INDEX = {name: index for index, name in enumerate(ATOM_NAMES)}
 
 STATE_VERSION = "longhaul-nethack-1"

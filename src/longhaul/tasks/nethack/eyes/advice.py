@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from longhaul.core.env import Array
-from longhaul.envs.nes.native import kernel
+from longhaul.envs.nes.native import integer, kernel
 from longhaul.tasks.nethack.eyes.arrays import (
     D_AWAY,
     D_DOOR,
@@ -22,11 +24,18 @@ from longhaul.tasks.nethack.eyes.arrays import (
     Scratch,
 )
 from longhaul.tasks.nethack.rules import AIMS
-from longhaul.tasks.nethack.vocabulary import ACTION_COUNT, EXPERTS, MORE
+from longhaul.tasks.nethack.vocabulary import ACTION_COUNT, EXPERTS, MORE, PLAYER_ATOMS
 
+NEEDS, HELPS, VETOES = 0, 2, 4
+"""Columns of `Knowledge.bits`: the player's word, after which comes the scene's."""
 CHANNEL = 0.35
 """Weight of the player's and of the scene's atoms in the coverage."""
 EXPERT_COUNT = len(EXPERTS)
+_NO_BIT, _ONE_BIT, _TWO_BITS, _FOUR_BITS, _TOP_BYTE = map(np.uint64, (0, 1, 2, 4, 56))
+_EVERY_SECOND = np.uint64(0x5555555555555555)
+_PAIRS = np.uint64(0x3333333333333333)
+_NIBBLES = np.uint64(0x0F0F0F0F0F0F0F0F)
+_BYTES = np.uint64(0x0101010101010101)
 ANY = AIMS.index("any")
 HOSTILE = AIMS.index("hostile")
 AWAY = AIMS.index("away")
@@ -48,18 +57,24 @@ def advise(
     asked = scratch.found[F_PROMPT] != NO_PROMPT
     mask[:] = asked
     figures[:] = 0.0
-    best = scratch.best
+    best, bits = scratch.best, knowledge.bits
     best[:] = 0.0
-    share = _shares(knowledge.is_player, atoms)
-    needs, supports, vetoes = knowledge.needs, knowledge.supports, knowledge.vetoes
-    for rule in range(len(knowledge.experts)):
-        player, scene = _covered(needs[rule], supports[rule], atoms, knowledge.is_player)
-        _keep_best(best, player * share[0] + scene * share[1])
-        if not _holds(needs[rule], vetoes[rule], atoms):
+    player, scene = _packed_atoms(atoms)
+    player_share = CHANNEL / max(_ones(player), 1)
+    scene_share = CHANNEL / max(_ones(scene), 1)
+    for rule in range(len(bits)):
+        helping = _ones(bits[rule, HELPS] & player) + _ones(bits[rule, HELPS + 1] & scene)
+        spoken = _ones((bits[rule, NEEDS] | bits[rule, HELPS]) & player) * player_share
+        spoken += _ones((bits[rule, NEEDS + 1] | bits[rule, HELPS + 1]) & scene) * scene_share
+        if spoken > best[-1]:
+            _keep_best(best, spoken)
+        missing = (bits[rule, NEEDS] & ~player) | (bits[rule, NEEDS + 1] & ~scene)
+        if missing | (bits[rule, VETOES] & player) | (bits[rule, VETOES + 1] & scene):
             continue
-        strength = knowledge.priors[rule] * (0.5 + 0.5 * _support(supports[rule], atoms))
+        helpful = _ones(bits[rule, HELPS]) + _ones(bits[rule, HELPS + 1])
+        support = helping / helpful if helpful else 1.0
         expert = knowledge.experts[rule]
-        figures[expert] = max(figures[expert], strength)
+        figures[expert] = max(figures[expert], knowledge.priors[rule] * (0.5 + 0.5 * support))
         if not asked:
             operator = knowledge.operators[rule]
             aim = knowledge.aims[operator]
@@ -76,60 +91,28 @@ def advise(
 
 
 @kernel
-def _holds(needs: Array, vetoes: Array, atoms: Array) -> bool:
-    """Whether all needed atoms are there and no forbidden one."""
-    holds = True
-    for atom in needs:
-        if atom >= 0:
-            holds = holds and atoms[atom] != 0
-    for atom in vetoes:
-        if atom >= 0:
-            holds = holds and atoms[atom] == 0
-    return holds
-
-
-@kernel
-def _support(supports: Array, atoms: Array) -> float:
-    """Return the share of a rule's context that is there, all if it has none."""
-    known, there = 0, 0
-    for atom in supports:
-        if atom >= 0:
-            known += 1
-            there += atoms[atom]
-    return there / known if known else 1.0
-
-
-@kernel
-def _shares(is_player: Array, atoms: Array) -> tuple[float, float]:
-    """Return what one present atom of the player and one of the scene add to a coverage."""
-    player, scene = 0, 0
-    for atom in range(len(atoms)):
-        if atoms[atom]:
-            player += is_player[atom]
-            scene += 1 - is_player[atom]
-    return (CHANNEL / player if player else 0.0, CHANNEL / scene if scene else 0.0)
-
-
-@kernel
-def _covered(needs: Array, supports: Array, atoms: Array, is_player: Array) -> tuple[int, int]:
-    """Return how many present atoms of the player and of the scene a rule speaks of."""
-    player, scene = 0, 0
-    for atom in needs:
-        if atom >= 0 and atoms[atom]:
-            player += is_player[atom]
-            scene += 1 - is_player[atom]
-    for atom in supports:
-        if atom >= 0 and atoms[atom]:
-            player += is_player[atom]
-            scene += 1 - is_player[atom]
+def _packed_atoms(atoms: Array) -> tuple[np.uint64, np.uint64]:
+    """Return the atoms of the player and those of the scene as one word each."""
+    player, scene = _NO_BIT, _NO_BIT
+    for atom in range(PLAYER_ATOMS):
+        player |= np.uint64(atoms[atom]) << np.uint64(atom)
+    for atom in range(PLAYER_ATOMS, len(atoms)):
+        scene |= np.uint64(atoms[atom]) << np.uint64(atom - PLAYER_ATOMS)
     return player, scene
 
 
 @kernel
+def _ones(word: np.uint64) -> int:
+    """Return how many bits of a word are set, by adding neighbours, then pairs, then nibbles."""
+    word = word - ((word >> _ONE_BIT) & _EVERY_SECOND)
+    word = (word & _PAIRS) + ((word >> _TWO_BITS) & _PAIRS)
+    word = (word + (word >> _FOUR_BITS)) & _NIBBLES
+    return integer((word * _BYTES) >> _TOP_BYTE)
+
+
+@kernel
 def _keep_best(best: Array, value: float) -> None:
-    """Put a value among the best, which are in falling order, if it belongs there."""
-    if value <= best[-1]:
-        return
+    """Put a value among the best, which are in falling order, in place of the last."""
     place = len(best) - 1
     while place > 0 and best[place - 1] < value:
         best[place] = best[place - 1]

@@ -18,6 +18,7 @@ from longhaul.tasks.nethack.vocabulary import (
     GLYPH_CLASSES,
     MESSAGE_WORDS,
     PACK_CLASSES,
+    PLAYER_ATOMS,
     STATE_SIZE,
 )
 
@@ -260,10 +261,7 @@ class Knowledge(NamedTuple):
     classes: Array  # [CLASSES_NAMED] int64: the game's numbers of the item classes
     landmarks: Array  # [3] int64: the glyphs of nothing, stairs up and stairs down
     conditions: Array  # [5] int64: bits of blind, confused, stunned, hallucinating, dying
-    is_player: Array  # [ATOM_COUNT] uint8: 1 for atoms of the player, 0 for those of the scene
-    needs: Array  # [rules, most] int16: atoms that must hold, then -1
-    supports: Array  # [rules, most] int16
-    vetoes: Array  # [rules, most] int16
+    bits: Array  # [rules, 6] uint64: atoms of player and scene that are needed, help, forbid
     priors: Array  # [rules] float32
     experts: Array  # [rules] int64
     operators: Array  # [rules] int64
@@ -279,14 +277,14 @@ CLASSES_NAMED = 10
 B_BLIND, B_CONFUSED, B_STUNNED, B_HALLUCINATING, B_DYING = range(5)
 
 
-def listed(bits: Array) -> Array:
-    """Return rows of 0 and 1 as the numbers of their ones, filled up with -1."""
-    most = max(1, int(bits.sum(1).max(initial=0)))
-    found = np.full((len(bits), most), -1, np.int16)
-    for row, ones in enumerate(bits):
-        places = np.flatnonzero(ones)
-        found[row, : len(places)] = places
-    return found
+def packed(bits: Array) -> Array:
+    """Return rows of 0 and 1 [rows, atoms] as one word of the player's and one of the scene's."""
+    words = np.zeros((len(bits), 2), np.uint64)
+    for atom in range(bits.shape[1]):
+        word = int(atom >= PLAYER_ATOMS)
+        place = np.uint64(1) << np.uint64(atom - word * PLAYER_ATOMS)
+        words[:, word] |= np.where(bits[:, atom] != 0, place, np.uint64(0))
+    return words
 
 
 def kernel_stamp() -> int:

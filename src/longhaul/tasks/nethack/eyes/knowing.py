@@ -9,10 +9,10 @@ from nle.env.tasks import TASK_ACTIONS
 from longhaul.core.env import Array
 from longhaul.core.errors import EnvError
 from longhaul.tasks.nethack.eyes import arrays
-from longhaul.tasks.nethack.eyes.arrays import CLASSES_NAMED, Knowledge, listed
+from longhaul.tasks.nethack.eyes.arrays import CLASSES_NAMED, Knowledge, packed
 from longhaul.tasks.nethack.eyes.glyphs import glyph_named, glyph_table
 from longhaul.tasks.nethack.rules import AIMS, RuleGraph
-from longhaul.tasks.nethack.vocabulary import ACTION_COUNT, ATOMS
+from longhaul.tasks.nethack.vocabulary import ACTION_COUNT
 
 _STATUS = {
     "X": arrays.X,
@@ -64,10 +64,7 @@ def know(graph: RuleGraph) -> Knowledge:
             np.int64,
         ),
         conditions=_condition_bits(),
-        is_player=np.array([atom.kind == "player" for atom in ATOMS], np.uint8),
-        needs=listed(graph.pre),
-        supports=listed(graph.context),
-        vetoes=listed(graph.forbids),
+        bits=np.hstack([packed(graph.pre), packed(graph.context), packed(graph.forbids)]),
         priors=graph.prior,
         experts=graph.rule_expert,
         operators=graph.rule_operator,

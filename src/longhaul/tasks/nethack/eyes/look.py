@@ -30,7 +30,7 @@ from longhaul.tasks.nethack.eyes.atoms import write_atoms
 from longhaul.tasks.nethack.eyes.numbers import RULES, write_numbers
 from longhaul.tasks.nethack.eyes.paths import find_paths
 from longhaul.tasks.nethack.eyes.prompts import has_key_for, open_prompt
-from longhaul.tasks.nethack.eyes.recall import begin, note_step, note_where
+from longhaul.tasks.nethack.eyes.recall import NOTHING, begin, note_step, note_where
 from longhaul.tasks.nethack.eyes.scene import (
     STEP_X,
     STEP_Y,
@@ -65,8 +65,9 @@ def _look_over(screen: Screen, recall: Recall, knowledge: Knowledge, scratch: Sc
     found[:] = 0
     around[:] = 0
     y, x = screen.status[Y], screen.status[X]
-    draw_chart(glyphs, ground, recall.marks, table, chart)
-    scan(glyphs, ground, table, (y, x), found)
+    nothing = knowledge.landmarks[NOTHING]
+    draw_chart(glyphs, ground, recall.marks, table, nothing, chart)
+    scan(glyphs, ground, table, nothing, (y, x), found)
     experience = screen.status[EXPERIENCE_LEVEL]
     for direction in range(8):
         row, column = y + STEP_Y[direction], x + STEP_X[direction]

@@ -81,17 +81,20 @@ STEP_X = tuple(direction[1] for direction in DIRECTIONS)
 
 
 @kernel
-def draw_chart(glyphs: Array, ground: Array, marks: Array, table: Array, chart: Array) -> None:
+def draw_chart(
+    glyphs: Array, ground: Array, marks: Array, table: Array, nothing: int, chart: Array
+) -> None:
     """Write for each cell how it can be entered and what a path may lead to there."""
     chart[:] = 0
     for y in range(HEIGHT):
         row = (y + 1) * STRIDE + 1
         for x in range(WIDTH):
             lies, mark = ground[y, x], marks[y, x]
-            kind = table[KIND, lies]
-            if kind == KINDS.blank and not mark & OCCUPIED:
+            # Most of a map is nothing: the table is not asked for it.
+            if lies == nothing and not mark & OCCUPIED:
                 chart[row + x] = UNKNOWN
                 continue
+            kind = table[KIND, lies]
             cell = chart_ground(kind, mark, table[WALK, lies])
             if table[TRAITS, lies] & PICKED_UP and not mark & TAKEN:
                 cell |= THING_HERE | (GOLD_HERE if kind == KINDS.gold else 0)
@@ -119,14 +122,18 @@ def chart_ground(kind: int, mark: int, walk: int) -> int:
 
 
 @kernel
-def scan(glyphs: Array, ground: Array, table: Array, hero: tuple[int, int], found: Array) -> None:
+def scan(
+    glyphs: Array, ground: Array, table: Array, nothing: int, hero: tuple[int, int], found: Array
+) -> None:
     """Count what is seen anywhere on the level."""
     for y in range(HEIGHT):
         for x in range(WIDTH):
+            glyph = glyphs[y, x]
+            if glyph == nothing and ground[y, x] == nothing:
+                continue
             lies = table[KIND, ground[y, x]]
             if KINDS.stairs_up <= lies <= KINDS.fountain:
                 _note_feature(lies, found)
-            glyph = glyphs[y, x]
             kind = table[KIND, glyph]
             if KINDS.hostile <= kind <= KINDS.peaceful and (y != hero[0] or x != hero[1]):
                 apart = (abs(y - hero[0]), abs(x - hero[1]))
