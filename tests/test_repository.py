@@ -173,14 +173,26 @@ def test_nothing_in_the_source_can_run_code_from_a_file() -> None:
     between_processes = SOURCE / "envs" / "processes"
     # The NES processor writes its own switch over all opcodes from the tables beside it.
     from_own_tables = SOURCE / "envs" / "nes" / "cpu.py"
+    # Foreign weights are read in torch's safe mode, see the next test.
+    weights_alone = SOURCE / "app" / "import_torch.py"
     found = {
         path.relative_to(ROOT).as_posix(): problems
         for path in sorted(SOURCE.rglob("*.py"))
         if (problems := list(unsafe(ast.parse(path.read_text(encoding="utf-8")))))
         and not (path.is_relative_to(between_processes) and problems == ["pickle"])
         and not (path == from_own_tables and problems == ["exec", "compile"])
+        and not (path == weights_alone and problems == ["torch.load"])
     }
     assert not found
+
+
+def test_foreign_weights_are_read_as_weights_alone() -> None:
+    tree = ast.parse((SOURCE / "app" / "import_torch.py").read_text(encoding="utf-8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    (load,) = [node for node in calls if dotted(node.func) == "torch.load"]
+    (flag,) = [keyword.value for keyword in load.keywords if keyword.arg == "weights_only"]
+    assert isinstance(flag, ast.Constant)
+    assert flag.value is True
 
 
 def test_messages_between_processes_are_never_read_from_a_file() -> None:

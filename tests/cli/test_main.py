@@ -35,6 +35,11 @@ COMMANDS = (
     "play",
     "campaign",
     "warm-up",
+    "metrics",
+    "tail",
+    "repair",
+    "export",
+    "import-torch",
     "hints",
 )
 HEAVY = ("torch", "numpy", "gymnasium", "numba", "msgspec", "longhaul.app", "longhaul.runs")

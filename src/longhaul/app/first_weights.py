@@ -7,6 +7,7 @@ from pathlib import Path
 
 from longhaul.app.checkpoints import find_checkpoint, load_named
 from longhaul.app.config import RunConfig
+from longhaul.app.exported import is_exported, load_policy
 from longhaul.core.errors import CheckpointError, ConfigError
 from longhaul.core.policy import Policy
 from longhaul.runs.checkpoint import Loaded
@@ -24,16 +25,21 @@ def begin_with(
     """
     if not config.start_from or read_checkpoints(run):
         return
-    loaded = _find(Path(config.start_from))
+    place = Path(config.start_from)
+    loaded = None if is_exported(place) else _find(place)
     try:
-        policy.load_state_dict(loaded.states["learner"]["policy"])
+        policy.load_state_dict(
+            load_policy(place).policy.state_dict()
+            if loaded is None
+            else loaded.states["learner"]["policy"]
+        )
     except (LookupError, RuntimeError, TypeError) as error:
         reason = str(error).strip().splitlines()[-1].strip()
         raise ConfigError(
             f"start_from = {config.start_from!r}: its network is another one ({reason}); take the "
             "same task options and the same [policy], or leave start_from empty"
         ) from error
-    tell(f"beginning with the weights of {loaded.path}")
+    tell(f"beginning with the weights of {place if loaded is None else loaded.path}")
 
 
 def _find(path: Path) -> Loaded:
@@ -41,7 +47,9 @@ def _find(path: Path) -> Loaded:
         return load_named(path)
     run = RunDirectory(path)
     if not run.record.is_file():
-        raise ConfigError(f"start_from = {str(path)!r} is neither a run nor a checkpoint")
+        raise ConfigError(
+            f"start_from = {str(path)!r} is neither a run nor a checkpoint nor an exported policy"
+        )
     try:
         return find_checkpoint(run, "best")
     except CheckpointError:

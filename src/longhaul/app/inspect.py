@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
+from longhaul.app.checkpoints import load_named
 from longhaul.app.text import columns
 from longhaul.core.errors import CheckpointError, ConfigError
 from longhaul.runs.directory import RunDirectory
@@ -53,7 +57,37 @@ def checkpoint_facts(path: Path) -> dict[str, Any]:
         "versions": manifest.versions,
         "settings": manifest.settings,
         "parts": {name: digest.length for name, digest in sorted(manifest.parts.items())},
+        "hashes": {name: digest.sha256 for name, digest in sorted(manifest.parts.items())},
+        "parameters": parameter_facts(load_named(path).states.get("learner", {}).get("policy", {})),
     }
+
+
+def parameter_facts(weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Return how many numbers the policy has, and how those of each tensor are spread."""
+    tensors = {}
+    for name, tensor in weights.items():
+        numbers = tensor.detach().double()
+        tensors[name] = {
+            "shape": list(tensor.shape),
+            "dtype": str(tensor.dtype).removeprefix("torch."),
+            "mean": float(numbers.mean()) if numbers.numel() else 0.0,
+            "std": float(numbers.std(correction=0)) if numbers.numel() else 0.0,
+            "largest": float(numbers.abs().max()) if numbers.numel() else 0.0,
+            "not_finite": int((~numbers.isfinite()).sum()),
+        }
+    return {
+        "count": sum(tensor.numel() for tensor in weights.values()),
+        "tensors": {name: _spread_words(one) for name, one in tensors.items()},
+    }
+
+
+def _spread_words(facts: Mapping[str, Any]) -> str:
+    """Return the spread of one tensor in a line."""
+    odd = f", {facts['not_finite']} NOT FINITE" if facts["not_finite"] else ""
+    return (
+        f"{facts['dtype']} {facts['shape']} mean {facts['mean']:.3g} std {facts['std']:.3g} "
+        f"largest {facts['largest']:.3g}{odd}"
+    )
 
 
 def run_facts(directory: RunDirectory) -> dict[str, Any]:

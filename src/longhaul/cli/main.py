@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from longhaul.cli import advise, campaign, experiment, look, measure, play, see, tools
+from longhaul.cli import advise, campaign, experiment, logs, look, measure, play, see, tools
 from longhaul.core.errors import LonghaulError
 
 ABOUT = "Train agents in runs that are fast, unkillable, exactly resumable and self-explaining."
@@ -21,6 +21,7 @@ app = typer.Typer(
 experiment.register(app)
 campaign.register(app)
 look.register(app)
+logs.register(app)
 measure.register(app)
 advise.register(app)
 play.register(app)

@@ -42,7 +42,7 @@ def rewind_log(path: Path, mark: LogMark, aside: Path, belongs: Callable[[Row], 
             return _salvage(path, aside, reason, belongs)
         if log_size(path) == mark.offset:
             return Rewound(None, None)
-        kept_at = _keep(read_log(path, mark.offset), path, aside)
+        kept_at = keep_aside(read_log(path, mark.offset), path, aside)
         cut_log(path, mark.offset)
         return Rewound(kept_at, None)
 
@@ -65,7 +65,7 @@ def _salvage(path: Path, aside: Path, reason: str, belongs: Callable[[Row], bool
     """Keep a copy, then go on with every whole line that belongs to the run so far."""
     is_there = path.exists() or list_segments(path)
     content = read_log(path) if is_there else b""
-    copy = _keep(content, path, aside) if content else None
+    copy = keep_aside(content, path, aside) if content else None
     # A salvage that was interrupted left lines in two pieces; the same line is the same row.
     found = dict.fromkeys(content.split(b"\n")[:-1])
     lines = [line + b"\n" for line in found if (row := parse_row(line)) and belongs(row)]
@@ -73,7 +73,7 @@ def _salvage(path: Path, aside: Path, reason: str, belongs: Callable[[Row], bool
     return Rewound(copy, LogProblem(path, reason, len(lines), copy))
 
 
-def _keep(content: bytes, path: Path, aside: Path) -> Path:
+def keep_aside(content: bytes, path: Path, aside: Path) -> Path:
     """Write `content` into the next free file of the folder and return it."""
     aside.mkdir(parents=True, exist_ok=True)
     number = 1

@@ -71,6 +71,14 @@ def rebuild_table(directory: RunDirectory) -> int:
     return int(table.num_rows)
 
 
+def count_rows(path: Path) -> int | None:
+    """Return how many rows the file has; None if it is missing or damaged."""
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (OSError, pa.ArrowException):
+        return None
+
+
 class TableKeeper:
     """Keeps metrics.parquet current; a tracker, so that it works in a thread of its own."""
 
