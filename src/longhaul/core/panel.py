@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 PanelKind = Literal[
-    "lines", "histogram", "polar", "map", "bars", "spans", "area", "matrix", "distribution"
+    "lines",
+    "histogram",
+    "polar",
+    "map",
+    "bars",
+    "spans",
+    "area",
+    "matrix",
+    "distribution",
+    "graph",
 ]
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from longhaul.core.panel import Panel
 from longhaul.report.curves import labels_of, over_steps, plot_line, small_multiples
 from longhaul.report.gathered import RunData
+from longhaul.report.panel_graph import graph
 from longhaul.report.panel_records import chosen_records, field_of, numbers_in, parts_of
 from longhaul.report.panel_shapes import area, distribution, matrix
 from longhaul.report.series import Numbers, Row, Series, column, is_number
@@ -48,6 +49,9 @@ def panel_chart(run: RunData, panel: Panel) -> Chart | None:
         case "matrix":
             found = matrix(run, panel)
             return None if found is None else _chart(panel, found.draw, found.size)
+        case "graph":
+            rules = graph(run, panel)
+            return None if rules is None else _chart(panel, rules.draw, rules.size)
         case "distribution":
             return _chart(panel, shape) if (shape := distribution(run, panel)) else None
 

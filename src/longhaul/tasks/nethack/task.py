@@ -12,6 +12,7 @@ from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.task import Evaluation, Task
 from longhaul.nets.actor_critic import build_policy
 from longhaul.tasks.kind import EnvVariant, TaskKind, TaskRequest
+from longhaul.tasks.nethack import rule_records
 from longhaul.tasks.nethack.evaluation import HELD_OUT, REHEARSAL, SCORE, ended, suites
 from longhaul.tasks.nethack.evaluation import METRICS as EVALUATION_METRICS
 from longhaul.tasks.nethack.options import Options
@@ -38,6 +39,7 @@ def build(request: TaskRequest) -> Task:
         )
     options: Options = request.options
     envs = game_envs(options)
+    graph = rules_of(options.rules)
     task = Task(
         name="nethack",
         envs=envs,
@@ -47,11 +49,11 @@ def build(request: TaskRequest) -> Task:
         evaluation=Evaluation(
             metric=SCORE, suite=suites(options), during=REHEARSAL, final=(HELD_OUT,)
         ),
-        panels=PANELS,
+        panels=(*PANELS, rule_records.PANEL),
+        records=lambda log: rule_records.rule_records(graph),
     )
     if options.network == "plain":
         return task
-    graph = rules_of(options.rules)
     player = build_player(envs.spec, graph, options.policy, options.phases, request.plan)
     return replace(
         task,
@@ -59,9 +61,9 @@ def build(request: TaskRequest) -> Task:
         settings=player.settings,
         controllers=player.controllers,
         metrics=(*task.metrics, *player.metrics),
-        panels=(*PANELS, *player.panels),
+        panels=(*task.panels, *player.panels),
         study=player.study,
-        records=player.records,
+        records=lambda log: {**rule_records.rule_records(graph), **player.records(log)},
         hints=player.hints,
     )
 
