@@ -33,9 +33,9 @@ def healthy(number: int) -> dict[str, float]:
         "fault/skipped_updates": 0,
         "fault/rollbacks": 0,
         "policy/std": 1 - number / 400,
-        "policy/expert_share_0": 0.4 + wobble(number, 0.1),
-        "policy/expert_share_1": 0.6 - wobble(number, 0.1),
-        "policy/router_entropy": 0.65,
+        "policy/expert_share/0": 0.4 + wobble(number, 0.1),
+        "policy/expert_share/1": 0.6 - wobble(number, 0.1),
+        "policy/mean_alpha_entropy": 0.65,
         "replay/fill": min(1.0, number / 100),
         "replay/capacity": 204_800,
         "replay/pushed_total": 2048 * number,
@@ -135,8 +135,8 @@ TROUBLES = (
     ),
     Trouble("gate-stuck", lambda n: {"gate/pace_held": float(n), "gate/pace_stage": 2.0}),
     Trouble("start-queue-low", steady(starts__tail_warning=1.0)),
-    Trouble("experts-collapsed", steady(policy__expert_share_1=0.93)),
-    Trouble("experts-collapsed", steady(policy__router_entropy=0.1)),
+    Trouble("experts-collapsed", lambda n: {"policy/expert_share/1": 0.93}),
+    Trouble("experts-collapsed", steady(policy__mean_alpha_entropy=0.1)),
     Trouble(
         "replay-underfilled",
         lambda n: {

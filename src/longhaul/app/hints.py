@@ -11,7 +11,7 @@ import psutil
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import flatten, to_values
 from longhaul.core.errors import ConfigError
-from longhaul.core.hint import Facts, Rule
+from longhaul.core.hint import SCHEDULED, Facts, Rule
 from longhaul.core.spaces import ActionSpec, Discrete, MultiDiscrete
 from longhaul.core.task import Evaluation, Task
 from longhaul.hints.advisor import Hints
@@ -47,6 +47,7 @@ def run_facts(config: RunConfig, task: Task, device: str) -> Facts:
     facts = flatten(to_values(config))
     facts |= {
         DEVICE: device,
+        SCHEDULED: scheduled(config, task),
         MOST_ENTROPY: most_entropy(task.envs.spec.action),
         MACHINE_MEMORY: psutil.virtual_memory().total // MEGABYTE,
         **task.facts,
@@ -56,6 +57,12 @@ def run_facts(config: RunConfig, task: Task, device: str) -> Facts:
     if evaluation.solved is not None and evaluation.metric == Evaluation().metric:
         facts[SOLVED] = evaluation.solved
     return facts
+
+
+def scheduled(config: RunConfig, task: Task) -> tuple[str, ...]:
+    """Return the settings that controllers move."""
+    listed = [str(table.get("setting", "")) for table in config.schedule]
+    return (*listed, *(name for controller in task.controllers for name in controller.writes))
 
 
 def most_entropy(action: ActionSpec) -> float:

@@ -34,6 +34,15 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the resolved config and memory plan, then stop.")
     ] = False,
+    resume_choice: Annotated[
+        str,
+        typer.Option(
+            "--resume",
+            help="same: go on with the unfinished run of this name and seed, which must have this "
+            "config; auto: with the newest run of ours with this name and config, if there is "
+            "one, and say why; never: begin anew.",
+        ),
+    ] = "same",
     capture_video: Annotated[
         bool, typer.Option("--capture-video", help="Film the worst episode of every evaluation.")
     ] = False,
@@ -45,9 +54,10 @@ def train(
     quiet: options.Quiet = False,
 ) -> None:
     """Train a task; the same command again continues an unfinished run of that name and seed."""
+    from longhaul.app.auto_resume import train_by
     from longhaul.app.configure import ConfigSources, resolve
     from longhaul.app.session import Asked
-    from longhaul.app.train import show_plan, train_task
+    from longhaul.app.train import show_plan
 
     flags = {
         "name": name,
@@ -65,7 +75,7 @@ def train(
         typer.echo(show_plan(resolved, as_json=as_json))
         return
     asked = Asked(as_json=as_json, quiet=quiet, require_gpu=require_gpu, report=report)
-    raise typer.Exit(train_task(resolved, runs_root, asked))
+    raise typer.Exit(train_by(resume_choice, resolved, runs_root, asked))
 
 
 def resume(

@@ -14,6 +14,8 @@ OPENING = 5
 """How many of a metric's first measurements are remembered for good."""
 HISTORY = 64
 """How many measurements, spread evenly over all there were, are remembered at most."""
+SCHEDULED = "scheduled"
+"""A fact: the settings that schedules move."""
 Fact = bool | int | float | str
 Facts = Mapping[str, Any]
 """What is fixed for a run: its config with dotted keys, and what is known of its task."""
@@ -137,6 +139,11 @@ class Recent:
         """Return a fact of the run that is a number."""
         value = self.facts.get(fact, otherwise)
         return float(value) if isinstance(value, (int, float)) else otherwise
+
+    def setting(self, key: str) -> str:
+        """Return a config key as advice names it: a schedule's values go before the config's."""
+        is_scheduled = key in self.facts.get(SCHEDULED, ())
+        return f"{key} (which [[schedule]] sets)" if is_scheduled else key
 
 
 class Rule(Protocol):

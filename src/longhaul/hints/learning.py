@@ -13,6 +13,7 @@ KL, CLIPPED, RATE = "train/approx_kl", "train/clip_fraction", "train/learning_ra
 ENTROPY, LOSS, EXPLAINED = "train/entropy_loss", "train/value_loss", "train/explained_variance"
 RETURN, SPREAD, GRADIENT = "rollout/ep_rew_mean", "policy/std", "train/grad_norm"
 SKIPPED, ROLLBACKS = "fault/skipped_updates", "fault/rollbacks"
+HEALTHY_CLIPPED = 0.1
 RATE_KEY, ENTROPY_KEY = "learn.learning_rate", "learn.entropy_weight"
 MOST_ENTROPY = "action.most_entropy"
 """A fact: the entropy of a policy that chooses at random, for discrete actions."""
@@ -52,8 +53,11 @@ class UpdatesTooLarge:
         if divergence <= self.most_kl and clipped <= self.most_clipped:
             return None
         rate = recent.last(RATE) or recent.number(RATE_KEY)
-        # The divergence grows with the square of the step.
-        factor = math.sqrt(self.healthy_kl / max(divergence, 2 * self.healthy_kl))
+        # The divergence grows with the square of the step, the share of clipped ratios with it.
+        factor = min(
+            math.sqrt(self.healthy_kl / max(divergence, self.healthy_kl)),
+            HEALTHY_CLIPPED / max(clipped, HEALTHY_CLIPPED),
+        )
         lower = rounded(rate * max(factor, 0.01))
         told = f" and {100 * clipped:.0f} % of the ratios were clipped" if shares else ""
         return Finding(
@@ -63,7 +67,7 @@ class UpdatesTooLarge:
             ),
             cause="Steps that long undo what the steps before them learned.",
             advice=(
-                f"Lower {RATE_KEY} from {number(rate)} to {number(lower)}, or let "
+                f"Lower {recent.setting(RATE_KEY)} from {number(rate)} to {number(lower)}, or let "
                 f"learn.kl_stop = {self.healthy_kl:g} end the epochs early."
             ),
             setting=RATE_KEY,
@@ -107,7 +111,7 @@ class UpdatesTooSmall:
                 f"{number(most)} nats (approx. KL), and not one ratio was clipped."
             ),
             cause="The steps are so short that the run spends its rollouts and learns nothing.",
-            advice=f"Raise {RATE_KEY} from {number(rate)} to {number(higher)}.",
+            advice=f"Raise {recent.setting(RATE_KEY)} from {number(rate)} to {number(higher)}.",
             setting=RATE_KEY,
             value=higher,
         )
@@ -137,7 +141,7 @@ class LossAbnormal:
         lower = rounded(rate / 3)
         skipped = sum(recent.values(SKIPPED, self.window))
         rollbacks = sum(recent.values(ROLLBACKS, self.window))
-        advice = f"Lower {RATE_KEY} from {number(rate)} to {number(lower)}"
+        advice = f"Lower {recent.setting(RATE_KEY)} from {number(rate)} to {number(lower)}"
         if skipped or rollbacks:
             return Finding(
                 evidence=(
@@ -228,7 +232,7 @@ class EntropyAbnormal:
                 f"{number(now)}."
             ),
             cause="The entropy bonus pays more than acting well does, so actions become noise.",
-            advice=f"Lower {ENTROPY_KEY} from {number(weight)} to {number(lower)}.",
+            advice=f"Lower {recent.setting(ENTROPY_KEY)} from {number(weight)} to {number(lower)}.",
             setting=ENTROPY_KEY,
             value=lower,
         )
@@ -252,7 +256,9 @@ class EntropyAbnormal:
                 "while returns no longer grow."
             ),
             cause="It always chooses the same actions and will not find anything better.",
-            advice=f"Raise {ENTROPY_KEY} from {number(weight)} to {number(higher)}.",
+            advice=(
+                f"Raise {recent.setting(ENTROPY_KEY)} from {number(weight)} to {number(higher)}."
+            ),
             setting=ENTROPY_KEY,
             value=higher,
         )
@@ -268,7 +274,7 @@ class EntropyAbnormal:
             return Finding(
                 evidence,
                 "The entropy bonus pays more than the rewards do.",
-                f"Lower {ENTROPY_KEY} from {number(weight)} to {number(lower)}.",
+                f"Lower {recent.setting(ENTROPY_KEY)} from {number(weight)} to {number(lower)}.",
                 ENTROPY_KEY,
                 lower,
             )

@@ -90,8 +90,9 @@ def _more_entropy(recent: Recent) -> float:
 
 
 def _explore(recent: Recent, first: str) -> str:
-    weight = recent.number(ENTROPY_KEY)
-    return f"{first} raise {ENTROPY_KEY} from {number(weight)} to {number(_more_entropy(recent))}."
+    weight, more = recent.number(ENTROPY_KEY), _more_entropy(recent)
+    key = recent.setting(ENTROPY_KEY)
+    return f"{first} raise {key} from {number(weight)} to {number(more)}."
 
 
 @dataclass(frozen=True, slots=True)

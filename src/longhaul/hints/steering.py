@@ -10,7 +10,7 @@ from longhaul.hints.words import median, number, rounded
 
 FILL, CAPACITY, PUSHED = "replay/fill", "replay/capacity", "replay/pushed_total"
 CAPACITY_KEY = "learn.replay.capacity"
-SHARES, MIXING = "policy/expert_share_*", "policy/router_entropy"
+SHARES, MIXING = "policy/expert_share/*", "policy/mean_alpha_entropy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ class ExpertsCollapsed:
     most_share: float = 0.8
     """Largest share one expert may have."""
     least_entropy: float = 0.3
-    """Least entropy of the router's weights, in nats."""
-    setting: str = "loss.balance"
+    """Least entropy of the experts' mean weights, in nats; single steps may well be sure."""
+    setting: str = "loss.load_balance"
     """What weighs the loss that keeps experts in use."""
     timed: bool = False
 
@@ -153,10 +153,10 @@ class ExpertsCollapsed:
             return None
         told = []
         if busiest:
-            expert = busiest.removeprefix("policy/expert_share_")
+            expert = busiest.removeprefix("policy/expert_share/")
             told.append(f"expert {expert} has {100 * share:.0f} % of the weight")
         if entropy is not None:
-            told.append(f"the router's entropy is {number(entropy)} nats")
+            told.append(f"the entropy of the mean weights is {number(entropy)} nats")
         weight = recent.number(self.setting, 0.01)
         higher = rounded(max(3 * weight, 0.01))
         return Finding(

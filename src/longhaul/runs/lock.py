@@ -49,6 +49,24 @@ def read_holder(path: Path) -> Holder | None:
         return None
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a trainer holds a run; only for whoever is about to train it.
+
+    It takes the lock for a moment, which would turn away a trainer that starts at that moment.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 class RunLock:
     """An exclusive hold on a run directory, until closed or until the process dies.
 

@@ -18,6 +18,7 @@ from longhaul.tasks.fish.controllers import REHEARSAL, build_steering
 from longhaul.tasks.fish.evaluation import METRICS as EVALUATION_METRICS
 from longhaul.tasks.fish.evaluation import SCORE, suites
 from longhaul.tasks.fish.gate import METRICS as GATE_METRICS
+from longhaul.tasks.fish.hints import HINTS
 from longhaul.tasks.fish.options import Options
 from longhaul.tasks.fish.panels import PANELS
 from longhaul.tasks.fish.predecessor import PredecessorEnv
@@ -71,6 +72,7 @@ def build(request: TaskRequest) -> Task:
         evaluation=Evaluation(
             metric=SCORE, suite=suites(options), during=REHEARSAL, final=("v38", "fresh")
         ),
+        hints=HINTS,
         panels=PANELS,
         warnings=steering.warnings,
         records=lambda log: fish_records(log, options.tail, beginnings),

@@ -28,6 +28,7 @@ from longhaul.tasks.mario.evaluation import METRICS as EVALUATION_METRICS
 from longhaul.tasks.mario.game.figures import REASONS
 from longhaul.tasks.mario.game.options import SCRIPT_SHARE
 from longhaul.tasks.mario.game.stages import STAGES
+from longhaul.tasks.mario.hints import HINTS
 from longhaul.tasks.mario.options import Options
 from longhaul.tasks.mario.panels import PANELS
 from longhaul.tasks.mario.probe import run_probe
@@ -86,6 +87,7 @@ def build(request: TaskRequest) -> Task:
             during=REHEARSAL,
             final=(FINAL,),
         ),
+        hints=HINTS,
         panels=PANELS,
     )
 
