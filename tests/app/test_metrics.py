@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,18 +8,20 @@ import pytest
 
 from longhaul.app.assemble import build_task
 from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.metrics import declared_metrics, declares
+from longhaul.app.metrics import declared_metrics, declares, registry
 from longhaul.app.session import Asked, carry_out
 from longhaul.app.train import begin_run
 from longhaul.core.metrics import Metric
 from longhaul.core.settings import Setting
 from longhaul.engine.stop import after_iterations
 from longhaul.runs.jsonl import read_rows
+from longhaul.runs.schema import read_schema
 from longhaul.schedule.criterion import Criterion
 from longhaul.schedule.gate import Gate
 from longhaul.schedule.metrics import METRICS as SCHEDULE_METRICS
 from longhaul.schedule.phases import Phase, Phases
 from longhaul.schedule.start_queue import StartQueue, StartStage
+from tests.app.small import finished_run
 
 COUNTERS = {"iteration", "env_steps", "episodes"}
 SMALL = ("num_envs=4", "collect.steps=16", "evaluate.every_iterations=2", "evaluate.episodes=2")
@@ -63,6 +66,22 @@ def test_a_run_writes_no_metric_that_is_not_declared(
 def test_controllers_bring_only_declared_metrics(controller: Gate | Phases | StartQueue) -> None:
     for name in controller.emits:
         assert any(declares(metric, name) for metric in SCHEDULE_METRICS), name
+
+
+def test_the_registry_tells_group_task_and_log() -> None:
+    found = {one.name: one for one in registry([build_task(resolve(ConfigSources(task="fish")))])}
+    assert found["train/loss"].group == "train"
+    assert found["train/loss"].task == ""
+    assert found["time/fps"].log == "timings"
+    assert found["env/survival_rate"].task == "fish"
+    assert all(one.meaning for one in found.values())
+
+
+def test_a_run_leaves_its_schema_beside_its_rows(tmp_path: Path) -> None:
+    run = finished_run(tmp_path)
+    schema = json.loads(run.schema.read_text())
+    assert schema["schema"] == read_schema(run)
+    assert schema["metrics"]["time/fps"]["unit"] == "steps/s"
 
 
 def test_every_metric_is_declared_once() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from longhaul.core.metrics import Metric
 from longhaul.core.task import Task
@@ -11,6 +13,7 @@ from longhaul.engine.metrics import METRICS as LOOP_METRICS
 from longhaul.engine.metrics import TIMINGS
 from longhaul.learn.metrics import METRICS as LEARN_METRICS
 from longhaul.nets.metrics import METRICS as POLICY_METRICS
+from longhaul.runs.schema import SCHEMA
 from longhaul.schedule.metrics import METRICS as SCHEDULE_METRICS
 
 GENERAL = (*LOOP_METRICS, *LEARN_METRICS, *POLICY_METRICS, *SCHEDULE_METRICS)
@@ -23,6 +26,40 @@ def declared_metrics(tasks: Iterable[Task]) -> tuple[Metric, ...]:
     """Return the declarations for runs of these tasks, those of timings.jsonl included."""
     own = dict.fromkeys(metric for task in tasks for metric in task.metrics)
     return (*GENERAL, *TIMINGS, *own)
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A metric as people and programs look it up."""
+
+    name: str
+    unit: str
+    meaning: str
+    group: str
+    task: str
+    """The task that measures it; empty for all of them."""
+    log: str
+    """`metrics`, or `timings` for what depends on a clock."""
+
+
+def registry(tasks: Iterable[Task]) -> tuple[Registered, ...]:
+    """Return every metric runs of these tasks may write."""
+    general = [(metric, "", "metrics") for metric in GENERAL]
+    general += [(metric, "", "timings") for metric in TIMINGS]
+    own = [(metric, task.name, "metrics") for task in tasks for metric in task.metrics]
+    return tuple(
+        Registered(metric.name, metric.unit, metric.meaning, metric.group, task, log)
+        for metric, task, log in dict.fromkeys([*general, *own])
+    )
+
+
+def schema_file(task: Task) -> dict[str, Any]:
+    """Return the schema of a run's rows: its version, and what every name means."""
+    described = {}
+    for one in registry([task]):
+        facts = asdict(one)
+        described[facts.pop("name")] = facts
+    return {"schema": SCHEMA, "metrics": described}
 
 
 def declares(metric: Metric, name: str) -> bool:

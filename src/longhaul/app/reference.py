@@ -16,7 +16,7 @@ from longhaul.app.registry import find_kind, task_names
 from longhaul.app.wording import code, default_words, sentence, table, type_words
 from longhaul.core.config import field_docs, field_types
 from longhaul.core.errors import EXIT_CODES
-from longhaul.core.metrics import Metric
+from longhaul.core.metrics import Alias, Metric
 from longhaul.core.settings import Setting
 from longhaul.core.task import Task
 from longhaul.engine.metrics import TIMINGS
@@ -32,6 +32,7 @@ def reference_pages() -> dict[str, str]:
         "config.md": config_page(),
         "settings.md": settings_page(),
         "metrics.md": metrics_page(),
+        "old-names.md": old_names_page(),
         "schedule.md": schedule_page(),
         "exit-codes.md": exit_codes_page(),
     }
@@ -178,6 +179,36 @@ def metrics_page() -> str:
         _metric_table(TIMINGS),
     ]
     return page("Metrics", *blocks)
+
+
+def old_names_page() -> str:
+    """Return the page of names people know from the trainers before, each with today's."""
+    blocks = [
+        "Some tasks were trained before longhaul. Their users find here what a name of then is "
+        "called now. Curves are drawn under their old names as well, beside the new ones, with "
+        "`--track`; fields of logs are not written twice.",
+    ]
+    told: set[object] = set()
+    for example, task in example_tasks().items():
+        if not task.aliases or task.aliases in told:
+            continue
+        told.add(task.aliases)
+        for kind, title in (("curve", "curves"), ("field", "fields of log rows")):
+            rows = [
+                (f"`{alias.old}`", f"`{alias.new}`", _difference(alias))
+                for alias in task.aliases
+                if alias.kind == kind
+            ]
+            if rows:
+                blocks += [f"## `{example}`: {title}", table(("then", "now", "difference"), rows)]
+    return page("Old names", *blocks)
+
+
+def _difference(alias: Alias) -> str:
+    words = [f"times {alias.factor:g}"] if alias.factor != 1.0 else []
+    words += [alias.note] if alias.note else []
+    words += [f"`<value>` is that of `{alias.by}`"] if alias.by else []
+    return sentence("; ".join(words)) if words else ""
 
 
 def _metric_table(metrics: Iterable[Metric]) -> str:

@@ -19,7 +19,7 @@ from longhaul.app.evaluate import EvaluationRequest, evaluate_run
 from longhaul.app.finish import leave_artefacts
 from longhaul.app.first_weights import begin_with
 from longhaul.app.gauges import TimeLeft, torch_memory
-from longhaul.app.metrics import declared_metrics, declares
+from longhaul.app.metrics import declared_metrics, declares, schema_file
 from longhaul.app.records import RecordsSink
 from longhaul.app.report import keep_panels
 from longhaul.app.rushes import Rushes
@@ -38,6 +38,7 @@ from longhaul.runs.lock import RunLock
 from longhaul.runs.record import Status, write_status
 from longhaul.runs.recorder import Restoration
 from longhaul.runs.resources import ResourceSampler
+from longhaul.runs.schema import write_schema
 from longhaul.runs.signals import SignalRequests
 from longhaul.runs.toml import write_toml
 
@@ -85,6 +86,7 @@ def carry_out(
         place.watch.add_gauge(stack.enter_context(sampler).take)
         assembled = set_up(run, config, place, device)
         keep_panels(run, assembled.task, assembled.settings)
+        write_schema(run, schema_file(assembled.task))
         follow(run, config, assembled, place, stack)
         stack.callback(assembled.parts.collector.close)
         time_left = TimeLeft(planned_steps(config, assembled.task))

@@ -7,10 +7,14 @@ more than a tenth of what a small network does.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+MOST_ERRORS = 20_000
+"""Steps that quantiles of errors are taken over, evenly spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,17 @@ def explained_variance(value: Tensor, target: Tensor) -> float | None:
     if spread == 0.0:
         return None
     return 1.0 - float((target - value).var()) / spread
+
+
+def error_quantiles(value: Tensor, target: Tensor) -> dict[str, float]:
+    """Return how far values are from their targets, for the middle and the worst steps."""
+    errors = (target - value).abs().flatten()
+    errors = errors[:: max(errors.numel() // MOST_ERRORS, 1)].float()
+    if not errors.numel():
+        return {}
+    found = torch.quantile(errors, errors.new_tensor([0.5, 0.9, 0.99])).tolist()
+    named = zip((50, 90, 99), found, strict=True)
+    return {f"train/td_error_p{p}": error for p, error in named if math.isfinite(error)}
 
 
 def normalised(advantage: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from longhaul.learn.losses import (
     Part,
     clipped_surrogate,
     clipped_value_error,
+    error_quantiles,
     explained_variance,
     normalised,
     value_error,
@@ -78,9 +79,9 @@ class PPOLearner:
         metrics["train/clip_range"] = settings[CLIP_RANGE]
         if epochs.stopped:
             metrics["train/epochs_run"] = float(epochs.begun)
-        explained = explained_variance(
-            rollout.value[rollout.trainable], advantages.target[rollout.trainable]
-        )
+        value, target = rollout.value[rollout.trainable], advantages.target[rollout.trainable]
+        metrics |= error_quantiles(value, target)
+        explained = explained_variance(value, target)
         if explained is not None:
             metrics["train/explained_variance"] = explained
         return metrics

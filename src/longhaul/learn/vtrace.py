@@ -20,6 +20,7 @@ from longhaul.learn.config import LearnConfig
 from longhaul.learn.guard import rollout_fault
 from longhaul.learn.losses import (
     divergence_of,
+    error_quantiles,
     explained_variance,
     normalised,
     value_error,
@@ -79,9 +80,10 @@ class VTraceLearner:
         metrics = {**self._descent.finish(), **self._rehearsal.metrics()}
         explained = None
         if fits:
-            explained = explained_variance(
-                torch.cat([fit.value for fit in fits]), torch.cat([fit.target for fit in fits])
-            )
+            value = torch.cat([fit.value for fit in fits])
+            target = torch.cat([fit.target for fit in fits])
+            metrics |= error_quantiles(value, target)
+            explained = explained_variance(value, target)
         if explained is not None and math.isfinite(explained):
             metrics["train/explained_variance"] = explained
         return metrics

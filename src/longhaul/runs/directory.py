@@ -84,6 +84,11 @@ class RunDirectory:
         return self.path / "resources.jsonl"
 
     @property
+    def schema(self) -> Path:
+        """What the names in the rows mean, and which version of them it is."""
+        return self.path / "schema.json"
+
+    @property
     def metrics_table(self) -> Path:
         """The metrics in columns, kept current."""
         return self.path / "metrics.parquet"

@@ -15,6 +15,7 @@ from longhaul.runs.jsonl import Row, Rows, iterate_rows, read_rows
 from longhaul.runs.lock import Holder, read_holder
 from longhaul.runs.manifest import Manifest
 from longhaul.runs.record import RunRecord, Status
+from longhaul.runs.schema import read_schema, upgraded
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +79,16 @@ def read_metrics(directory: RunDirectory) -> Rows:
     for row in timed.rows:
         timings[row.get("iteration")] = row
     measured = read_rows(directory.metrics)
-    merged = [{**timings.get(row.get("iteration"), {}), **row} for row in measured.rows]
+    version = read_schema(directory)
+    merged = [
+        upgraded({**timings.get(row.get("iteration"), {}), **row}, version) for row in measured.rows
+    ]
     return Rows(merged, measured.skipped + timed.skipped, measured.offset)
 
 
 def merged_rows(directory: RunDirectory) -> Iterator[Row]:
     """Yield one row per iteration, timings beside metrics, without holding the logs in memory."""
+    version = read_schema(directory)
     timings = iterate_rows(directory.timings)
     timing: Row | None = next(timings, None)
     for row in iterate_rows(directory.metrics):
@@ -93,7 +98,7 @@ def merged_rows(directory: RunDirectory) -> Iterator[Row]:
         while timing is not None and _number(timing) < iteration:
             timing = next(timings, None)
         beside = timing if timing is not None and _number(timing) == iteration else {}
-        yield {**beside, **row}
+        yield upgraded({**beside, **row}, version)
 
 
 def _number(row: Row) -> int:

@@ -14,6 +14,7 @@ from longhaul.core.settings import Setting
 from longhaul.core.task import Evaluation, Task
 from longhaul.nets.actor_critic import ActorCritic, build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest, Tool
+from longhaul.tasks.mario.aliases import ALIASES
 from longhaul.tasks.mario.campaign import CAMPAIGN
 from longhaul.tasks.mario.evaluation import (
     FINAL,
@@ -79,6 +80,7 @@ def build(request: TaskRequest) -> Task:
         summarise=summarise,
         settings=settings_of(options),
         metrics=(*METRICS, *EVALUATION_METRICS),
+        aliases=ALIASES,
         controllers=build_controllers(options),
         evaluation=Evaluation(
             metric=SCORE,
