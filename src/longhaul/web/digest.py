@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
 from longhaul.runs.directory import RunDirectory
@@ -12,8 +14,23 @@ from longhaul.web.tail import Tail
 SPARK_POINTS = 64
 RETURN = "rollout/ep_rew_mean"
 SCORE = "eval/mean_reward"
+COUNTERS = ("iteration", "env_steps", "episodes")
 _FEW = 2
 """A score measured fewer times than this makes no line; the return of training does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The numbers of one line; replaced as a whole, so that any thread may read them."""
+
+    rows: int = 0
+    counters: tuple[float, float, float] = (0, 0, 0)  # iteration, env_steps, episodes
+    measured_by: str = RETURN
+    """The metric that is shown: the task's own score, or the return while there is none."""
+    last: float | None = None
+    best: float | None = None
+    spark: tuple[tuple[float, float], ...] = ()
+    is_whole: bool = False
 
 
 class Digest:
@@ -22,21 +39,21 @@ class Digest:
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory
         self._seen: tuple[int, int, int] | None = None
-        self._begin()
         self._tail = Tail(directory.metrics)
+        self._begin()
 
     def _begin(self) -> None:
-        self.score = _score_name(self._directory)
+        self._score = _score_name(self._directory)
         self._buckets = Buckets(SPARK_POINTS)
         self._best: dict[str, float] = {}
         self._newest: dict[str, float] = {}
-        self.rows = 0
-        self.is_whole = False
+        self._rows = 0
+        self.line = Line()
 
     @property
     def has_news(self) -> bool:
         """Whether the log changed since it was last read to its end."""
-        return not self.is_whole or signature(self._directory.metrics) != self._seen
+        return not self.line.is_whole or signature(self._directory.metrics) != self._seen
 
     def advance(self) -> bool:
         """Read a piece; tell whether there is more."""
@@ -44,47 +61,42 @@ class Digest:
         piece = self._tail.next_piece()
         if piece.restarted:
             self._begin()
-        wanted = ("iteration", "env_steps", "episodes", RETURN, self.score)
-        rows = [{name: row[name] for name in wanted if name in row} for row in piece.rows]
+        wanted = (*COUNTERS, RETURN, self._score)
+        rows = [
+            {
+                name: row[name]
+                for name in wanted
+                if name in row and isinstance(row[name], (int, float))
+            }
+            for row in piece.rows
+        ]
         self._buckets.append(rows)
-        self.rows += len(rows)
+        self._rows += len(rows)
         for row in rows:
             self._newest |= row
-            for name in (RETURN, self.score):
-                value = row.get(name)
-                if isinstance(value, (int, float)):
-                    self._best[name] = max(self._best.get(name, value), value)
-        self.is_whole = piece.is_last
+            for name in (RETURN, self._score):
+                if name in row:
+                    self._best[name] = max(self._best.get(name, row[name]), row[name])
         if piece.is_last:
             self._seen = before
+        self.line = self._sum_up(is_whole=piece.is_last)
         return not piece.is_last
 
-    @property
-    def measured_by(self) -> str:
-        """The metric that is shown: the task's own score, or the return while there is none."""
-        return self.score if self.score in self._best else RETURN
-
-    @property
-    def last(self) -> float | None:
-        """The newest value of that metric."""
-        return self._newest.get(self.measured_by)
-
-    @property
-    def best(self) -> float | None:
-        """Its highest value."""
-        return self._best.get(self.measured_by)
-
-    def counter(self, name: str) -> float:
-        """Return how far the run came: iteration, env_steps or episodes."""
-        found = self._newest.get(name, 0)
-        return found if isinstance(found, (int, float)) else 0
-
-    def spark(self) -> list[tuple[float, float]]:
-        """Return the course of the metric in a few points."""
-        found = self._buckets.over(self.measured_by, "env_steps")
+    def _sum_up(self, *, is_whole: bool) -> Line:
+        name = self._score if self._score in self._best else RETURN
+        iteration, steps, episodes = (self._newest.get(counter, 0) for counter in COUNTERS)
+        found = self._buckets.over(name, "env_steps")
         if len(found) < _FEW:
             found = self._buckets.over(RETURN, "env_steps")
-        return list(zip(found.x.tolist(), found.mean.tolist(), strict=True))
+        return Line(
+            rows=self._rows,
+            counters=(iteration, steps, episodes),
+            measured_by=name,
+            last=self._newest.get(name),
+            best=self._best.get(name),
+            spark=tuple(zip(found.x.tolist(), found.mean.tolist(), strict=True)),
+            is_whole=is_whole,
+        )
 
 
 def _score_name(directory: RunDirectory) -> str:

@@ -178,21 +178,22 @@ class Library:
             self._work.notify_all()
 
     def _entry(self, name: str, book: Book, now: float) -> dict[str, Any]:
-        state, digest = book.state, book.digest
+        state, line = book.state, book.digest.line
+        iteration, steps, episodes = line.counters
         found: dict[str, Any] = {
             "id": name,
             "status": "failed",
             "words": book.problem,
             "created": "",
-            "read": digest.is_whole,
-            "rows": digest.rows,
-            "steps": digest.counter("env_steps"),
-            "iteration": digest.counter("iteration"),
-            "episodes": digest.counter("episodes"),
-            "score": digest.last,
-            "best": digest.best,
-            "measured_by": digest.measured_by,
-            "spark": digest.spark(),
+            "read": line.is_whole,
+            "rows": line.rows,
+            "steps": steps,
+            "iteration": iteration,
+            "episodes": episodes,
+            "score": line.last,
+            "best": line.best,
+            "measured_by": line.measured_by,
+            "spark": line.spark,
         }
         if state is None:
             return found
