@@ -122,6 +122,15 @@ def test_weights_of_zero_count_as_a_hundred_millionth() -> None:
     assert float(found) == pytest.approx(0.5 * math.log(0.5) + 0.5 * math.log(0.5e8), rel=1e-6)
 
 
+def test_scores_can_count_by_how_unusual_they_are() -> None:
+    usual = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.8, 0.1], [0.9, 0.3]])
+    relative = losses.unusual(usual)
+    assert usual.argmax(1).tolist() == [0, 0, 0, 0]
+    assert relative.argmax(1).tolist() == [0, 0, 1, 1]
+    torch.testing.assert_close(relative.mean(0), torch.zeros(2), atol=1e-5, rtol=0)
+    assert torch.equal(losses.unusual(usual[:1]), usual[:1])
+
+
 def test_the_target_prefers_the_expert_whose_rules_score_best() -> None:
     scores = torch.tensor([[0.1, 0.3, 0.2, 0.0], [10.0, 30.0, 20.0, 0.0]])
     target = losses.alignment_target(scores, 1.0)

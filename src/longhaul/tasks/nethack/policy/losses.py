@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 FLOOR = 1e-8
+LEAST_DEVIATION = 1e-3
+"""Differences of scores below this are noise."""
 
 
 def alpha_entropy(alpha: Tensor) -> Tensor:
@@ -65,6 +67,14 @@ def alignment(target: Tensor, log_weights: Tensor) -> Tensor:
 def floored_log(alpha: Tensor) -> Tensor:
     """Return the logarithm of weights, of which the smallest count as 1e-8."""
     return alpha.clamp(min=FLOOR).log()
+
+
+def unusual(scores: Tensor) -> Tensor:
+    """Return scores [N, K] in deviations from each expert's own mean over the rows."""
+    if scores.shape[0] < 2:
+        return scores
+    deviation, mean = torch.std_mean(scores, 0)
+    return (scores - mean) / (deviation + LEAST_DEVIATION)
 
 
 def alignment_target(expert_scores: Tensor, temperature: float) -> Tensor:

@@ -169,6 +169,8 @@ class ExpertPolicy(Policy):
         by_expert = score @ self.of_expert
         if self.options.align_detach:
             by_expert = by_expert.detach()
+        if self.options.align_relative:
+            by_expert = losses.unusual(by_expert)
         return losses.alignment_target(by_expert, settings[ALIGNMENT_TEMPERATURE])
 
     def _speak(self, atoms: Tensor) -> Spoken:

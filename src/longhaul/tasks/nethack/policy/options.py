@@ -47,6 +47,10 @@ class PolicyOptions:
     alignment_on: Literal["logits", "weights"] = "logits"
     """What the rules' recommendation is compared with: the softmax of the router's logits, which
     feels a pull for every expert, or the weights, which for one that was left out feel none."""
+    align_relative: bool = True
+    """Whether the score of an expert's rules counts by how far it is above what is usual for it in
+    the minibatch. Without, the expert whose rules nearly always hold is recommended nearly
+    always."""
     align_detach: bool = True
     """Whether the recommendation is taken as given, so that alignment moves only the router."""
     map_channels: int = 16

@@ -1,0 +1,126 @@
+"""The player learns in the real game: phases pass, losses live, nothing depends on luck."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longhaul.app.configure import ConfigSources, resolve
+from longhaul.app.session import Asked, carry_out
+from longhaul.app.study import StudyRequest, study_run
+from longhaul.app.train import begin_run
+from longhaul.report.gathered import gather
+from longhaul.report.plots import write_plots
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.reader import read_metrics
+
+pytest.importorskip("nle")
+pytestmark = pytest.mark.nethack
+
+SMALL = (
+    "env.runtime=serial",
+    "env.check_seeds=false",
+    "options.policy.state_size=32",
+    "options.policy.expert_size=16",
+    "options.policy.critic_size=16",
+    "options.policy.graph_size=16",
+    "options.phases.along=episodes",
+    "learn.minibatch=128",
+    "evaluate.final_episodes=0",
+    "report.at_end=false",
+)
+CLOCKS = ("time/", "mem/", "env/step_", "system/")
+
+
+def trained(root: Path, *overrides: str, preset: str = "table") -> RunDirectory:
+    config = resolve(ConfigSources("nethack", preset=preset, overrides=(*SMALL, *overrides)))
+    run = begin_run(config, root)
+    assert carry_out(run, config, Asked(quiet=True)) == 0
+    return run
+
+
+def rows(run: RunDirectory) -> list[dict[str, Any]]:
+    return [dict(row) for row in read_metrics(run).rows]
+
+
+def scaled(episodes: int, cap: int, num_envs: int) -> tuple[str, ...]:
+    """Return what makes a run of so many games pass through all phases."""
+    return (
+        f"options.max_steps={cap}",
+        f"num_envs={num_envs}",
+        f"options.phases.scale={episodes / 5000}",
+        f"total_timesteps={episodes * cap}",
+        "collect.steps=16",
+    )
+
+
+def test_a_short_run_passes_through_all_phases(tmp_path: Path) -> None:
+    run = trained(tmp_path, *scaled(24, 16, 4))
+    found = rows(run)
+    assert {row["curriculum/phases_phase"] for row in found} == {1.0, 2.0, 3.0}
+    assert all(row["train/aux_alignment"] > 0 for row in found)
+    assert all(row["fault/skipped_updates"] == 0 for row in found)
+    phases = json.loads((run.evaluations / "phases.json").read_text())
+    assert [phase["phase"] for phase in phases] == ["warm-up", "transition", "fine-tune"]
+
+
+@pytest.mark.slow
+def test_sixty_games_switch_router_and_signs_with_short_gradients(tmp_path: Path) -> None:
+    run = trained(tmp_path, *scaled(60, 100, 4), "collect.steps=32")
+    found = rows(run)
+    assert {row["curriculum/phases_phase"] for row in found} == {1.0, 2.0, 3.0}
+    assert statistics.median(row["train/grad_norm"] for row in found) < 5
+    moves = [
+        (move["setting"], move["new"])
+        for line in run.events.read_text().splitlines()
+        for move in json.loads(line).get("moves", [])
+    ]
+    assert ("router.kind", "sparsemax") in moves
+    assert ("loss.alpha_entropy", 0.05) in moves
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_losses(tmp_path: Path) -> None:
+    first, second = (
+        rows(trained(tmp_path / name, *scaled(20, 64, 4))) for name in ("first", "second")
+    )
+    assert len(first) >= 20
+
+    def plain(row: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in row.items() if not name.startswith(CLOCKS)}
+
+    assert list(map(plain, first)) == list(map(plain, second))
+
+
+@pytest.mark.slow
+def test_alignment_is_live_and_falls_within_two_minutes(tmp_path: Path) -> None:
+    run = trained(tmp_path, *scaled(200, 100, 8), "options.phases.only=warm-up", "learn.epochs=4")
+    losses = [row["train/aux_alignment"] for row in rows(run)]
+    assert min(losses) > 0
+    assert statistics.fmean(losses[-20:]) < 0.8 * statistics.fmean(losses[:20])
+
+
+@pytest.mark.slow
+def test_every_figure_is_drawn_from_a_run_of_twenty_games(tmp_path: Path) -> None:
+    run = trained(
+        tmp_path, *scaled(20, 100, 4), "evaluate.final_episodes=4", "options.eval_episodes=4"
+    )
+    study_run(run.path, StudyRequest(episodes=3))
+    drawn = {one.chart.name for one in write_plots(gather(run.path))}
+    assert drawn >= {
+        "expert-weights",
+        "leading-expert",
+        "entropy-of-the-experts-weights",
+        "rules-and-router",
+        "routing-by-situation",
+        "routing-by-atom",
+        "routing-over-one-episode",
+        "likeness-of-experts-pair-by-pair",
+        "what-each-expert-does",
+        "operator-scores",
+        "scores-beside-players-that-learned-nothing",
+    }
