@@ -32,6 +32,7 @@ PACKAGES: dict[TrackerName, tuple[str, str]] = {
     "tensorboard": ("tensorboardX", "tb"),
     "wandb": ("wandb", "wandb"),
     "mlflow": ("mlflow", "mlflow"),
+    "dead": ("longhaul", ""),
 }
 """What each tracker needs, and the extra that brings it."""
 MOST_WEIGHTS = 100_000
@@ -116,7 +117,7 @@ def table_keeper(
     run: RunDirectory, config: RunConfig, task: Task, clocks: Clocks
 ) -> BackgroundTracker | None:
     """Return who keeps metrics.parquet current; nobody without pyarrow, which is an extra."""
-    if importlib.util.find_spec("pyarrow") is None:
+    if not config.log.table or importlib.util.find_spec("pyarrow") is None:
         return None
     from longhaul.runs.table import TableKeeper
 
@@ -149,6 +150,10 @@ def make_tracker(
             from longhaul.runs.track.mlflow import MLflow
 
             return MLflow(subject, track.project, track.mlflow_uri)
+        case "dead":
+            from longhaul.runs.track.dead import Dead
+
+            return Dead()
         case _:
             assert_never(name)
 

@@ -6,7 +6,18 @@ import sys
 
 import typer
 
-from longhaul.cli import advise, campaign, experiment, logs, look, measure, play, see, tools
+from longhaul.cli import (
+    advise,
+    campaign,
+    experiment,
+    logs,
+    look,
+    measure,
+    overhead,
+    play,
+    see,
+    tools,
+)
 from longhaul.core.errors import LonghaulError
 
 ABOUT = "Train agents in runs that are fast, unkillable, exactly resumable and self-explaining."
@@ -23,6 +34,7 @@ campaign.register(app)
 look.register(app)
 logs.register(app)
 measure.register(app)
+overhead.register(measure.bench)
 advise.register(app)
 play.register(app)
 see.register(app)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from longhaul.core.errors import ConfigError
 
-TrackerName = Literal["tensorboard", "wandb", "mlflow"]
+TrackerName = Literal["tensorboard", "wandb", "mlflow", "dead"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,10 @@ class CheckpointConfig:
     keep_best: int = 1
     """How many checkpoints with the best score stay beside the newest ones."""
 
+    keep_spread: int = 0
+    """How many checkpoints spread over the whole run stay beside those, to look back on how it was
+    learned; the crowded ones between the first and the newest go."""
+
     best_metric: str = ""
     """The metric that scores a checkpoint; empty takes the task's own score."""
 
@@ -47,6 +51,7 @@ class CheckpointConfig:
             ("every_seconds", self.every_seconds, 0),
             ("keep_last", self.keep_last, 1),
             ("keep_best", self.keep_best, 0),
+            ("keep_spread", self.keep_spread, 0),
             ("reserve_megabytes", self.reserve_megabytes, 0),
         ):
             if not value >= low:
@@ -65,9 +70,12 @@ class LogConfig:
     """Size at which a log is sealed and compressed beside its successor, read as one by every
     command; 0 never does it."""
 
+    table: bool = True
+    """Keep metrics.parquet, if pyarrow is there to write it."""
+
     table_seconds: float = 60.0
-    """Time between two writings of metrics.parquet, if pyarrow is there to write it; 0 writes it
-    only at the end. It takes at most a hundredth of the time."""
+    """Time between two writings of metrics.parquet; 0 writes it only at the end. It takes at most
+    a hundredth of the time."""
 
     resource_seconds: float = 10.0
     """Time between two looks at the memory and processors of all processes; 0 never looks."""
@@ -88,7 +96,7 @@ class TrackConfig:
 
     to: tuple[TrackerName, ...] = ()
     """Trackers to send metrics, histograms and films to; `--track` adds one. TensorBoard's files
-    are in the run directory."""
+    are in the run directory; `dead` never answers, to measure what such a tracker costs."""
 
     project: str = "longhaul"
     """The project of Weights & Biases, and the experiment of MLflow."""

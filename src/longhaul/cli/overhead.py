@@ -1,0 +1,31 @@
+"""The command that measures what watching a run costs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from longhaul.cli import options
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command of this file to the group of measurements."""
+    group.command("overhead")(bench_watching)
+
+
+def bench_watching(
+    task: options.Task = "probe:chase",
+    total_timesteps: Annotated[int, typer.Option(help="Steps per measurement.")] = 200_000,
+    repeats: Annotated[int, typer.Option(help="Measurements of each, taken in turn.")] = 5,
+    preset: options.Preset = "",
+    overrides: options.Overrides = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Measure what hints, heartbeat, resources, tables and trackers cost in throughput."""
+    from longhaul.app.bench_overhead import bench_overhead
+    from longhaul.app.configure import ConfigSources, resolve
+
+    config = resolve(ConfigSources(task=task, preset=preset, overrides=overrides or ()))
+    found = bench_overhead(config, total_timesteps=total_timesteps, repeats=repeats)
+    typer.echo(found.as_json() if as_json else found.as_text())
