@@ -34,3 +34,14 @@ def test_the_arms_of_the_ablation_differ_in_nothing_but_their_mode() -> None:
 def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(ConfigError, match=r"did you mean 'options\.phases\.mode'"):
         build_task(resolve(ConfigSources("nethack", overrides=("options.phases.mod=full",))))
+
+
+def test_runs_under_different_caps_are_measured_under_different_conditions() -> None:
+    found = set()
+    for cap in (500, 2000):
+        overrides = (f"options.max_steps={cap}",)
+        task = build_task(resolve(ConfigSources("nethack", preset="full", overrides=overrides)))
+        assert task.evaluation.suite is not None
+        (name,) = task.evaluation.final
+        found.add(task.evaluation.suite(name).conditions)
+    assert found == {"cap 500", "cap 2000"}
