@@ -42,6 +42,7 @@ def test_means_and_extremes_are_those_of_the_rows(
     np.testing.assert_array_equal(found.high, [part.max() for part in known])
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=300),
     st.integers(3, 40),

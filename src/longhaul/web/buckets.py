@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -192,10 +191,9 @@ class Buckets:
 def _matrix(rows: Sequence[Row], names: Sequence[str]) -> Numbers:
     """Return [names, rows], NaN where a row has no finite number of that name."""
     try:
-        # Nearly all logs have the same fields in every row, and then this is several times faster.
-        found: Iterable[Any] = map(itemgetter(*names), rows)
-        table = np.array(list(found), np.float64)
-    except (KeyError, TypeError, ValueError, OverflowError):
+        # An absent field is None, which becomes NaN; this is several times faster than looking.
+        table = np.array([list(map(row.get, names)) for row in rows], np.float64)
+    except (TypeError, ValueError, OverflowError):
         table = np.array([[_number(row.get(name)) for name in names] for row in rows], np.float64)
     table = table.reshape(len(rows), len(names)).T
     return np.where(np.isfinite(table), table, np.nan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from longhaul.runs.directory import RunDirectory
 from longhaul.web.buckets import Buckets
 from longhaul.web.shelf import read_small, signature
-from longhaul.web.tail import Tail
+from longhaul.web.tail import Tail, only
 
 SPARK_POINTS = 64
 RETURN = "rollout/ep_rew_mean"
@@ -39,11 +40,14 @@ class Digest:
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory
         self._seen: tuple[int, int, int] | None = None
-        self._tail = Tail(directory.metrics)
+        self._score = _score_name(directory)
+        self._tail = self._follow()
         self._begin()
 
+    def _follow(self) -> Tail:
+        return Tail(self._directory.metrics, only((*COUNTERS, RETURN, self._score)))
+
     def _begin(self) -> None:
-        self._score = _score_name(self._directory)
         self._buckets = Buckets(SPARK_POINTS)
         self._best: dict[str, float] = {}
         self._newest: dict[str, float] = {}
@@ -58,25 +62,20 @@ class Digest:
     def advance(self) -> bool:
         """Read a piece; tell whether there is more."""
         before = signature(self._directory.metrics)
+        if self._tail.offset == 0 and (score := _score_name(self._directory)) != self._score:
+            # A run writes down what it is measured by when it begins, maybe after we looked.
+            self._score, self._tail = score, self._follow()
         piece = self._tail.next_piece()
         if piece.restarted:
             self._begin()
-        wanted = (*COUNTERS, RETURN, self._score)
-        rows = [
-            {
-                name: row[name]
-                for name in wanted
-                if name in row and isinstance(row[name], (int, float))
-            }
-            for row in piece.rows
-        ]
-        self._buckets.append(rows)
-        self._rows += len(rows)
-        for row in rows:
-            self._newest |= row
-            for name in (RETURN, self._score):
-                if name in row:
-                    self._best[name] = max(self._best.get(name, row[name]), row[name])
+        self._buckets.append(piece.rows)
+        self._rows += len(piece.rows)
+        for name in (*COUNTERS, RETURN, self._score):
+            values = [row[name] for row in piece.rows if name in row]
+            numbers = [value for value in values if isinstance(value, (int, float))]
+            if numbers:
+                self._newest[name] = numbers[-1]
+                self._best[name] = max(self._best.get(name, -math.inf), *numbers)
         if piece.is_last:
             self._seen = before
         self.line = self._sum_up(is_whole=piece.is_last)

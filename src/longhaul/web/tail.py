@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypedDict
 
 import msgspec
 
@@ -20,7 +20,8 @@ LONGEST_LINE = 16 * 1024 * 1024
 MOST_SEALED_BYTES = 64 * 1024 * 1024
 """Of the file of a compressed segment; trainers write some six."""
 _TRAIL = 256
-_DECODER = msgspec.json.Decoder(Row)
+Decoder = msgspec.json.Decoder[Row]
+EVERYTHING: Decoder = msgspec.json.Decoder(Row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,9 @@ class _Unpacking:
 class Tail:
     """Follows one log; a log that a resumed trainer took back is read again from its beginning."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, decoder: Decoder = EVERYTHING) -> None:
         self._path = path
+        self._decoder = decoder
         self._trail = b""
         self._unpacking: _Unpacking | None = None
         self._sealed: tuple[tuple[int, int], ...] = ()
@@ -76,7 +78,7 @@ class Tail:
             return Piece([], self.offset, is_last=False)
         except OSError:
             return Piece([], self.offset)
-        rows, bad = decode_lines(content)
+        rows, bad = decode_lines(content, self._decoder)
         is_last = self.offset >= self.size or self.offset == begin
         return Piece(rows, begin, restarted, is_last, skipped + bad)
 
@@ -181,18 +183,25 @@ def _open(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def decode_lines(content: bytes) -> tuple[list[Row], int]:
+def only(names: Iterable[str]) -> Decoder:
+    """Return what reads some fields of a row and passes over the others, several times faster."""
+    # A TypedDict whose fields are known at run time only, which no type checker follows.
+    fields = TypedDict("fields", dict.fromkeys(names, Any), total=False)  # type: ignore[misc]
+    return msgspec.json.Decoder(fields)
+
+
+def decode_lines(content: bytes, decoder: Decoder = EVERYTHING) -> tuple[list[Row], int]:
     """Return the objects of whole lines and the number of lines that are none."""
     if not content:
         return [], 0
     try:
-        return _DECODER.decode_lines(content), 0
+        return decoder.decode_lines(content), 0
     except (msgspec.DecodeError, RecursionError):
         pass
     rows, skipped = [], 0
     for line in content.split(b"\n")[:-1]:
         try:
-            rows.append(_DECODER.decode(line))
+            rows.append(decoder.decode(line))
         except (msgspec.DecodeError, RecursionError):
             skipped += 1
     return rows, skipped
