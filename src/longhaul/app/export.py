@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,9 +99,11 @@ def write_onnx(exported: Exported, folder: Path) -> str:
     path = folder / ONNX
     outputs = ["action", "value", *(f"next_{name}" for name in kept)]
     rows = torch.export.Dim("rows", min=1)
+    # What the exporter's own parts complain of is nobody's concern here.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")  # of the exporter's own parts
+            warnings.simplefilter("ignore")
             program = torch.onnx.export(
                 step,
                 tuple(example),
