@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from longhaul.app.configure import ConfigSources, resolve
+from longhaul.app.session import Asked, carry_out
+from longhaul.app.train import begin_run
 from longhaul.core.env import Slots, VectorEnv
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.envs.batched import BatchedVectorEnv
 from longhaul.envs.nes.picture import Picture
 from longhaul.envs.nes.standin.game import stand_in
+from longhaul.runs.reader import read_metrics
 from longhaul.tasks.mario.game import figures as at
 from longhaul.tasks.mario.game.games import GameFactory, Games, mario_envs
 from longhaul.tasks.mario.game.options import GameOptions
@@ -19,11 +25,19 @@ from longhaul.tasks.mario.game.stages import ALL_STAGES
 from longhaul.tasks.mario.game.starts import stage_start
 from longhaul.tasks.mario.game.tiles import FOE, MARIO, SOLID
 from longhaul.tasks.mario.rom import STAND_IN, find_rom
+from tests.contracts.task_contract import TaskContract
 from tests.contracts.vector_env_contract import Make, VectorEnvContract
 
 NOTHING, RIGHT, RIGHT_A = range(3)
 """Of the set `simple`."""
+NOTHING_AT_THE_END = ("evaluate.final_episodes=0", "report.at_end=false")
 SIZE_OF_PICTURE = Picture(24, 24, stack=2)
+
+
+class TestStandInTask(TaskContract):
+    @pytest.fixture
+    def name(self) -> str:
+        return "mario:standin"
 
 
 class TestStandInContract(VectorEnvContract):
@@ -140,3 +154,16 @@ def test_the_stage_after_a_stage_is_the_next_one() -> None:
     assert not games.over[0]
     assert (games.facts(0).world, games.facts(0).stage) == (1, 4)
     assert games.figures[0, at.CLEARED] == 1
+
+
+@pytest.mark.slow
+def test_a_run_of_a_minute_learns_to_get_further(tmp_path: Path) -> None:
+    overrides = ("total_timesteps=120000", "evaluate.every_iterations=0", *NOTHING_AT_THE_END)
+    config = resolve(ConfigSources("mario:standin", overrides=overrides))
+    run = begin_run(config, tmp_path)
+    assert carry_out(run, config, Asked(quiet=True)) == 0
+    progress = [
+        float(row["env/progress"]) for row in read_metrics(run).rows if "env/progress" in row
+    ]
+    quarter = len(progress) // 4
+    assert statistics.mean(progress[-quarter:]) > 1.5 * statistics.mean(progress[:quarter])
