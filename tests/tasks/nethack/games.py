@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longhaul.core.env import Array, Ending, Env, Slots
-from longhaul.tasks.nethack.options import Options
+from longhaul.tasks.nethack.game_options import GameOptions
 from longhaul.tasks.nethack.source import GameFactory
 from longhaul.tasks.nethack.vocabulary import ACTION_COUNT
 
@@ -42,8 +42,8 @@ class Opened:
         return found
 
 
-def opened(options: Options | None = None) -> Opened:
-    env = GameFactory(options or Options())()
+def opened(options: GameOptions | None = None) -> Opened:
+    env = GameFactory(options or GameOptions())()
     slots = Slots.allocate(env.spec, 1)
     env.bind(slots)
     return Opened(env, slots)

@@ -5,6 +5,7 @@ import pytest
 
 from longhaul.core.suite import Case
 from longhaul.tasks.nethack.evaluation import figures, intervals, suites
+from longhaul.tasks.nethack.game_options import GameOptions
 from longhaul.tasks.nethack.options import Options
 from longhaul.tasks.nethack.players import EXPLORER, RANDOM, Explorer, play_cases, play_references
 
@@ -13,17 +14,17 @@ pytestmark = pytest.mark.nethack
 
 def test_references_play_every_case_under_the_cap() -> None:
     cases = (Case(3), Case(4))
-    played = play_references(Options(max_steps=60), cases)
+    played = play_references(GameOptions(max_steps=60), cases)
     assert set(played) == {RANDOM, EXPLORER}
     for games in played.values():
         assert [game.seed for game in games] == [3, 4]
         assert figures(games)["eval/step_cap"] == 60
-    assert played == play_references(Options(max_steps=60), cases)
+    assert played == play_references(GameOptions(max_steps=60), cases)
 
 
 def test_the_explorer_goes_down_the_stairs_it_finds() -> None:
     games = play_cases(
-        Options(max_steps=600),
+        GameOptions(max_steps=600),
         [Case(seed) for seed in range(6)],
         Explorer(np.random.default_rng(1)),
     )

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -11,7 +13,7 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.run_log import RunLog
 from longhaul.core.task import Task
 from longhaul.nets.actor_critic import ActorCritic
-from longhaul.tasks.nethack.options import MapOptions, Options
+from longhaul.tasks.nethack.game_options import GameOptions, MapOptions
 from longhaul.tasks.nethack.policy.network import ExpertPolicy
 from longhaul.tasks.nethack.rule_records import RULES_FILE, rule_records
 from longhaul.tasks.nethack.source import describe, rules_of
@@ -35,9 +37,16 @@ def test_games_run_in_processes_of_their_own_and_compile_ahead() -> None:
     assert envs.compiles
 
 
+def test_a_worker_needs_no_torch_to_play() -> None:
+    """It would cost every worker seconds and hundreds of megabytes."""
+    code = "import sys; from longhaul.tasks.nethack.source import GameFactory; "
+    code += "assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_the_map_is_seen_only_if_asked_for() -> None:
-    assert CROP not in describe(Options()).observation
-    seen = describe(Options(map=MapOptions(view=True, size=11))).observation
+    assert CROP not in describe(GameOptions()).observation
+    seen = describe(GameOptions(map=MapOptions(view=True, size=11))).observation
     assert seen[CROP].shape == (11, 11)
     assert {MESSAGE, PACK, STATE} <= seen.keys()
 

@@ -26,7 +26,7 @@ from longhaul.tasks.nethack.eyes.arrays import (
 from longhaul.tasks.nethack.eyes.knowing import know
 from longhaul.tasks.nethack.eyes.look import FIRST, View, look_at_game
 from longhaul.tasks.nethack.game import KEYS, Game, game_seeds
-from longhaul.tasks.nethack.options import Options
+from longhaul.tasks.nethack.game_options import GameOptions
 from longhaul.tasks.nethack.picture import draw_terminal
 from longhaul.tasks.nethack.source import FROZEN_TERM, SCORE_TERM, describe, rules_of
 from longhaul.tasks.nethack.vocabulary import ATOM_BITS, CROP, MESSAGE, PACK, STATE
@@ -53,7 +53,7 @@ def knowledge_of(rules: str) -> Knowledge:
 class NetHackEnv:
     """One game with one row, the hero."""
 
-    def __init__(self, options: Options, *, drawn: bool = False) -> None:
+    def __init__(self, options: GameOptions, *, drawn: bool = False) -> None:
         self._options = options
         self._spec = describe(options)
         self._game = Game(options.character, drawn=drawn)

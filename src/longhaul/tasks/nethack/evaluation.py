@@ -152,14 +152,14 @@ class NetHackEvaluation:
         cases = tuple(Case(seeds.integer("nethack", stem, case)) for case in range(count))
         return Suite(
             name=name,
-            envs=game_envs(self.options),
+            envs=game_envs(self.options.game()),
             cases=cases,
             figures=figures,
             score=true_score,
             conditions=f"cap {self.options.max_steps}",
             columns=COLUMNS,
             intervals=intervals,
-            references=lambda: play_references(self.options, cases),
+            references=lambda: play_references(self.options.game(), cases),
             record=record,
         )
 

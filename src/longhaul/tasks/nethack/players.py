@@ -12,7 +12,7 @@ from longhaul.core.seeds import Seeds
 from longhaul.core.suite import Case
 from longhaul.tasks.nethack.eyes.arrays import DOWNWARD, FOE, FRONTIER, THING
 from longhaul.tasks.nethack.eyes.numbers import COMPASS, DISTANCE, NEAR
-from longhaul.tasks.nethack.options import MapOptions, MaskOptions, Options
+from longhaul.tasks.nethack.game_options import GameOptions, MapOptions, MaskOptions
 from longhaul.tasks.nethack.source import GameFactory
 from longhaul.tasks.nethack.vocabulary import (
     ACTION_COUNT,
@@ -94,7 +94,7 @@ def _way(state: np.ndarray, target: int) -> int:
     return int(ways[0]) + 1 if len(ways) else SEARCH
 
 
-def play_cases(options: Options, cases: Sequence[Case], choose: Choose) -> tuple[Episode, ...]:
+def play_cases(options: GameOptions, cases: Sequence[Case], choose: Choose) -> tuple[Episode, ...]:
     """Play every case to its end, one after another, with all actions open."""
     opened = replace(options, map=MapOptions(), mask=MaskOptions(enabled=False))
     env = GameFactory(opened)()
@@ -119,7 +119,7 @@ def play_cases(options: Options, cases: Sequence[Case], choose: Choose) -> tuple
     return tuple(episodes)
 
 
-def play_references(options: Options, cases: Sequence[Case]) -> dict[str, tuple[Episode, ...]]:
+def play_references(options: GameOptions, cases: Sequence[Case]) -> dict[str, tuple[Episode, ...]]:
     """Play the cases with both anchors, under the cap of the options."""
     seeds = Seeds(0)
     return {

@@ -10,7 +10,7 @@ from pathlib import Path
 from longhaul.core.env import Env, SingleEnvs
 from longhaul.core.errors import EnvError
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
-from longhaul.tasks.nethack.options import Options
+from longhaul.tasks.nethack.game_options import GameOptions
 from longhaul.tasks.nethack.rule_lint import read_rules
 from longhaul.tasks.nethack.rules import OWN_RULES, RuleGraph
 from longhaul.tasks.nethack.vocabulary import (
@@ -44,7 +44,7 @@ def rules_of(path: str) -> RuleGraph:
     return read_rules(Path(path) if path else OWN_RULES)
 
 
-def describe(options: Options) -> EnvSpec:
+def describe(options: GameOptions) -> EnvSpec:
     """Return the shapes of one game.
 
     The cap, the layout of observations and the digest of the rules are part of the id, so that a
@@ -73,7 +73,7 @@ def describe(options: Options) -> EnvSpec:
 class GameFactory:
     """Makes one environment, in whatever process it is called."""
 
-    options: Options
+    options: GameOptions
     drawn: bool = False
 
     def __call__(self) -> Env:
@@ -88,7 +88,7 @@ class GameFactory:
         return env
 
 
-def game_envs(options: Options) -> SingleEnvs:
+def game_envs(options: GameOptions) -> SingleEnvs:
     """Return the source of games; they run in worker processes, for a game may crash."""
     return SingleEnvs(
         describe(options),

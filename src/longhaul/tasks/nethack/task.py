@@ -38,7 +38,7 @@ def build(request: TaskRequest) -> Task:
             "with --set options.character=val-hum-neu-fem"
         )
     options: Options = request.options
-    envs = game_envs(options)
+    envs = game_envs(options.game())
     graph = rules_of(options.rules)
     task = Task(
         name="nethack",

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from longhaul.tasks.nethack.options import MaskOptions, Options
+from longhaul.tasks.nethack.game_options import GameOptions, MaskOptions
 from longhaul.tasks.nethack.players import Explorer
 from longhaul.tasks.nethack.vocabulary import ACTION_COUNT, ATOM_BITS, ATOM_NAMES
 from tests.tasks.nethack.games import Opened, opened
@@ -36,14 +36,14 @@ def differences(game: Opened, seed: int, steps: int, *, scripted: float) -> list
 
 @pytest.mark.parametrize(("seed", "scripted"), [(31, 0.0), (32, 0.9), (33, 0.97)])
 def test_native_atoms_are_those_a_person_would_write_down(seed: int, scripted: float) -> None:
-    game = opened(Options(mask=MaskOptions(enabled=False)))
-    assert differences(game, seed, 250, scripted=scripted) == []
+    game = opened(GameOptions(mask=MaskOptions(enabled=False)))
+    assert differences(game, seed, 120, scripted=scripted) == []
     game.env.close()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 112))
 def test_native_atoms_are_those_a_person_would_write_down_in_long_games(seed: int) -> None:
-    game = opened(Options(mask=MaskOptions(enabled=False)))
+    game = opened(GameOptions(mask=MaskOptions(enabled=False)))
     assert differences(game, seed, 2000, scripted=0.95) == []
     game.env.close()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from longhaul.core.env import Array
-from longhaul.tasks.nethack.options import MaskOptions, Options
+from longhaul.tasks.nethack.game_options import GameOptions, MaskOptions
 from longhaul.tasks.nethack.vocabulary import BLOCKS, STATE, STATE_SIZE, STATE_VERSION
 from tests.tasks.nethack.games import drawn_actions, opened
 
@@ -32,7 +32,7 @@ def test_length_and_version_of_the_state_are_fixed() -> None:
 
 @pytest.mark.nethack
 def test_random_play_moves_every_entry_but_the_listed_ones() -> None:
-    game = opened(Options(mask=MaskOptions(enabled=False)))
+    game = opened(GameOptions(mask=MaskOptions(enabled=False)))
     seen: list[Array] = []
     seed = 50
     while len(seen) < 5000:
