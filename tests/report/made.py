@@ -17,7 +17,9 @@ ITERATIONS = 40
 STEPS = 100
 
 PANELS = (
-    Panel("Survival", ("env/survival",), right=("rollout/ep_len_mean",)),
+    Panel("Survival", ("env/survival", "tail/ratio"), right=("rollout/ep_len_mean",),
+          dashed=("tail/ratio",), limits=(0.0, 1.05), is_filmed=True),
+    Panel("Glance", ("env/survival", "rollout/ep_rew_mean", "rollout/ep_len_mean"), "overview"),
     Panel("Warning", ("tail/ratio", "tail/threshold", "tail/active"), "spans",
           right=("tail/since",)),
     Panel("Deaths", ("deaths",), "histogram", records="events.jsonl", event="evaluated",
@@ -33,7 +35,8 @@ PANELS = (
           event="evaluated", each="starts"),
     Panel("Spread", ("event", "deaths"), "distribution", records="events.jsonl",
           event="evaluated"),
-    Panel("Absent", ("env/nothing",)),
+    Panel("Absent", ("env/nothing",), is_filmed=True),
+    Panel("Absent glance", ("env/nothing",), "overview"),
     Panel("Absent stack", ("env/nothing",), "area"),
     Panel("Absent table", ("kind", "speed", "nothing"), "matrix", records="events.jsonl"),
     Panel("Absent spread", ("kind", "nothing"), "distribution", records="events.jsonl"),

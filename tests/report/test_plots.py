@@ -36,7 +36,7 @@ GENERAL = {
 }
 OWN = {
     *("survival", "warning", "deaths", "headings", "places", "kinds"),
-    *("stack", "table", "spread"),
+    *("stack", "table", "spread", "glance"),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from longhaul.app.registry import find_kind
 from longhaul.core.errors import LonghaulError
 from longhaul.core.settings import Settings
 from longhaul.core.task import Task
+from longhaul.report.curve_film import write_curve_films
 from longhaul.report.gathered import RunData, gather
 from longhaul.report.notebook import Background, section, write_notebook
 from longhaul.report.page import Extras, make_page
@@ -60,6 +61,7 @@ def report_run(path: Path) -> Reported:
     why = ""
     try:
         drawn = write_plots(run)
+        run = replace(run, films=sorted({*run.films, *write_curve_films(run)}))
     except PlotError as error:
         why = str(error)
     changed, preset = preset_differences(run)

@@ -53,13 +53,21 @@ class Encoder(Protocol):
 
 
 def encode(
-    pictures: Iterable[Picture], path: Path, *, frames_per_second: float, command: str = ""
+    pictures: Iterable[Picture],
+    path: Path,
+    *,
+    frames_per_second: float,
+    command: str = "",
+    colours: Picture | None = None,
 ) -> Film:
-    """Write pictures as a film, MP4 or GIF by the name; `command` is the encoder to use."""
+    """Write pictures as a film, MP4 or GIF by the name; `command` is the encoder to use.
+
+    A GIF takes its colours from the picture `colours`, from its first frame if there is none.
+    """
     is_gif = path.suffix.lower() == ".gif"
     path.parent.mkdir(parents=True, exist_ok=True)
     encoder: Encoder = (
-        GifEncoder(path, frames_per_second)
+        GifEncoder(path, frames_per_second, colours)
         if is_gif
         else Mp4Encoder(path, frames_per_second, command or find_ffmpeg())
     )
@@ -183,9 +191,11 @@ class Mp4Encoder:
 
 
 class GifEncoder:
-    """A GIF with one palette for all frames, taken from the first and a later one."""
+    """A GIF with one palette for all frames, taken from one picture or from the first frame."""
 
-    def __init__(self, path: Path, frames_per_second: float) -> None:
+    def __init__(
+        self, path: Path, frames_per_second: float, colours: Picture | None = None
+    ) -> None:
         try:
             from PIL import Image
         except ModuleNotFoundError:
@@ -196,6 +206,8 @@ class GifEncoder:
         # The format counts in hundredths of a second, and viewers slow down what is below two.
         self._hundredths = max(round(100 / frames_per_second), 2)
         self._palette: Any = None
+        if colours is not None:
+            self._palette = self._few_coloured(Image.fromarray(colours))
         self._file: Any = None
         self._frames = 0
         self._size = (0, 0)
@@ -206,7 +218,8 @@ class GifEncoder:
 
         frame = self._image.fromarray(picture)
         if self._palette is None:
-            self._palette = frame.quantize(255, dither=self._image.Dither.NONE)
+            self._palette = self._few_coloured(frame)
+        if self._file is None:
             self._file = self._beside.open("wb")
             self._size = frame.size
         indexed = frame.quantize(palette=self._palette, dither=self._image.Dither.NONE)
@@ -217,6 +230,9 @@ class GifEncoder:
         data = GifImagePlugin.getdata(indexed, duration=self._hundredths * 10)
         self._file.write(b"".join(data))
         self._frames += 1
+
+    def _few_coloured(self, frame: Any) -> Any:
+        return frame.quantize(255, dither=self._image.Dither.NONE)
 
     def finish(self) -> Film:
         """Close the file, read every frame of it, and give it its name."""

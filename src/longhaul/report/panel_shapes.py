@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from longhaul.core.panel import Panel
-from longhaul.report.curves import labels_of, over_steps
+from longhaul.report.curves import labels_of, over_steps, plot_line, small_multiples
 from longhaul.report.gathered import RunData
 from longhaul.report.panel_records import chosen_records, field_of, numbers_in, parts_of
 from longhaul.report.series import Numbers, Series, column, is_number
@@ -25,10 +25,10 @@ class Sized:
     """A way of drawing and the inches it needs."""
 
     draw: Draw
-    size: tuple[float, float]
+    size: tuple[float, float] = (6.6, 3.3)
 
 
-def area(run: RunData, panel: Panel) -> Draw | None:
+def area(run: RunData, panel: Panel) -> Sized | None:
     """Return how to draw metrics stacked over the run, None if there are none."""
     found = [(name, column(run.rows, name).thinned()) for name in panel.metrics]
     found = [(name, series) for name, series in found if len(series) > 1]
@@ -45,7 +45,34 @@ def area(run: RunData, panel: Panel) -> Draw | None:
         axes.margins(x=0, y=0)
         figure.legend(loc="outside lower center", ncols=4)
 
-    return draw
+    return Sized(draw)
+
+
+def overview(run: RunData, panel: Panel) -> Sized | None:
+    """Return how to draw each metric by itself and all of them together, None if there are none."""
+    found = [(name, column(run.rows, name)) for name in panel.metrics]
+    found = [(name, series) for name, series in found if len(series)]
+    if not found:
+        return None
+
+    def draw(figure: Any) -> None:
+        *fields, together = small_multiples(figure, len(found) + 1, across=2, sharex=True)
+        labels = labels_of([name for name, _ in found])
+        for axes, (_, series), label, colour in zip(fields, found, labels, COLOURS, strict=False):
+            plot_line(axes, series, colour=colour)
+            plot_line(together, _stretched(series), colour=colour, label=label)
+            axes.set_title(label, fontsize=8.5, fontweight="normal")
+            over_steps(axes)
+        together.set_title("together, lowest to highest", fontsize=8.5, fontweight="normal")
+        over_steps(together)
+        figure.legend(loc="outside lower center", ncols=4)
+
+    return Sized(draw, (7.2, 2.3 * ((len(found) + 2) // 2)))
+
+
+def _stretched(series: Series) -> Series:
+    low, high = float(series.values.min()), float(series.values.max())
+    return Series(series.steps, (series.values - low) / ((high - low) or 1.0))
 
 
 def _at(series: Series, steps: Numbers) -> Numbers:
@@ -103,7 +130,7 @@ def _draw_matrix(
     bar.set_label(label)
 
 
-def distribution(run: RunData, panel: Panel) -> Draw | None:
+def distribution(run: RunData, panel: Panel) -> Sized | None:
     """Return how to draw which share of numbers is at least so large, by name."""
     name_field, list_field = panel.metrics
     found: dict[str, list[float]] = {}
@@ -128,4 +155,4 @@ def distribution(run: RunData, panel: Panel) -> Draw | None:
         axes.set_ylabel("share of episodes with at least")
         axes.legend(loc="best")
 
-    return draw
+    return Sized(draw)

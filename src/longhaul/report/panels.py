@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,19 @@ from longhaul.report.curves import labels_of, over_steps, plot_line, small_multi
 from longhaul.report.gathered import RunData
 from longhaul.report.panel_graph import graph
 from longhaul.report.panel_records import chosen_records, field_of, numbers_in, parts_of
-from longhaul.report.panel_shapes import area, distribution, matrix
+from longhaul.report.panel_shapes import Sized, area, distribution, matrix, overview
 from longhaul.report.series import Numbers, Row, Series, column, is_number
 from longhaul.report.style import COLOURS, FAINT, INK, LIGHT, Chart, thousands
 
 MOST_HISTOGRAMS = 12
 SECTORS = 12
+SHAPES: dict[str, Callable[[RunData, Panel], Sized | None]] = {
+    "area": area,
+    "matrix": matrix,
+    "graph": graph,
+    "distribution": distribution,
+    "overview": overview,
+}
 
 
 def panel_charts(run: RunData) -> list[Chart]:
@@ -44,16 +51,9 @@ def panel_chart(run: RunData, panel: Panel) -> Chart | None:
             return _map(run, panel)
         case "bars":
             return _bars(run, panel)
-        case "area":
-            return _chart(panel, shape) if (shape := area(run, panel)) else None
-        case "matrix":
-            found = matrix(run, panel)
+        case "area" | "matrix" | "graph" | "distribution" | "overview":
+            found = SHAPES[panel.kind](run, panel)
             return None if found is None else _chart(panel, found.draw, found.size)
-        case "graph":
-            rules = graph(run, panel)
-            return None if rules is None else _chart(panel, rules.draw, rules.size)
-        case "distribution":
-            return _chart(panel, shape) if (shape := distribution(run, panel)) else None
 
 
 def file_name(panel: Panel) -> str:
@@ -75,9 +75,12 @@ def _lines(run: RunData, panel: Panel) -> Chart | None:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         labels = labels_of([name for name, _ in left])
-        for (_, series), label, colour in zip(left, labels, COLOURS, strict=False):
-            plot_line(axes, series, colour=colour, label=label)
+        for (name, series), label, colour in zip(left, labels, COLOURS, strict=False):
+            style = "--" if name in panel.dashed else "-"
+            plot_line(axes, series, colour=colour, label=label, style=style)
         over_steps(axes)
+        if panel.limits is not None:
+            axes.set_ylim(panel.limits)
         if right:
             other = axes.twinx()
             other.grid(visible=False)

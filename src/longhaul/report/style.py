@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +84,17 @@ def draw(chart: Chart, *, vector: bool = True) -> Drawn:
 
     The SVG is left empty if no `vector` form is wanted.
     """
+    png, svg = io.BytesIO(), io.StringIO()
+    with laid_out(chart) as figure:
+        figure.savefig(png, format="png", metadata={"Software": None})
+        if vector:
+            figure.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
+    return Drawn(chart, png.getvalue(), themed(svg.getvalue()))
+
+
+@contextmanager
+def laid_out(chart: Chart) -> Iterator[Any]:
+    """Lend the chart as a figure of matplotlib that is ready to be saved or painted."""
     try:
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -99,11 +111,7 @@ def draw(chart: Chart, *, vector: bool = True) -> Drawn:
         assert engine is not None, "the figure was asked for one"
         engine.execute(figure)
         figure.set_layout_engine("none")
-        png, svg = io.BytesIO(), io.StringIO()
-        figure.savefig(png, format="png", metadata={"Software": None})
-        if vector:
-            figure.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
-    return Drawn(chart, png.getvalue(), themed(svg.getvalue()))
+        yield figure
 
 
 _PROLOGUE = re.compile(r"^.*?(?=<svg)", re.DOTALL)

@@ -9,6 +9,7 @@ from longhaul.tasks.fish.panels import DEATH_BINS, PANELS
 
 LISTED = {
     "survival",
+    "training_overview",
     "first_death",
     "penalty_vs_first_death",
     "penalty_vs_entropy",
@@ -33,10 +34,14 @@ def test_curves_show_only_what_is_measured_or_set() -> None:
     declared = declared_metrics([task])
     settings = set(build_settings(config, task))
     for panel in PANELS:
-        if panel.kind in ("lines", "spans"):
+        if panel.kind in ("lines", "spans", "overview"):
             for name in (*panel.metrics, *panel.right):
                 known = name in settings or any(declares(metric, name) for metric in declared)
                 assert known, (panel.title, name)
+
+
+def test_the_curve_of_survival_is_filmed() -> None:
+    assert [panel.name for panel in PANELS if panel.is_filmed] == ["survival"]
 
 
 def test_deaths_are_counted_in_bins_of_25_steps_and_survivors_last() -> None:

@@ -33,5 +33,7 @@ RECORD_PANELS = (
         ),
         kind="spans",
         name="tail_stage_warning",
+        right=("starts/tail_warning_duration",),
+        note="bars: iterations the warning has lasted",
     ),
 )
