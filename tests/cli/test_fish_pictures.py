@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from PIL import Image, ImageSequence
 
 from longhaul.report.film import count_frames
 from longhaul.report.notebook import HEADINGS, section
+from longhaul.report.snapshots import read_snapshots
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.jsonl import read_rows
 from tests.app.small import flags
@@ -17,11 +19,13 @@ from tests.cli.conftest import Longhaul
 SUITE = "v38-8"
 PLOTS = (
     "survival",
+    "training_overview",
+    "checkpoint_grid",
     "first_death",
     "penalty_vs_first_death",
     "penalty_vs_entropy",
     "multi_eval_timeline",
-    "death_hist/iter004_death_hist",
+    "death_hist/iter005_death_hist",
     "death_histogram",
     "step_one_heading_polar",
     "step_one_stage_distribution",
@@ -39,18 +43,22 @@ def fish_flags(folder: Path) -> list[str]:
         "num_envs=6",
         "options.fish=25",
         "options.time_limit=20",
-        "options.training.curriculum=20:2,25:2",
+        "options.training.curriculum=20:5,25:5",
         "options.training.ladder.phase_targets=[0.0, 0.02]",
-        f"options.tail.stages=2:{tail}|type=ne;2:{tail}|type=main",
+        f"options.tail.stages=5:{tail}|type=ne;5:{tail}|type=main",
         "total_timesteps=100000",
-        "total_iterations=4",
-        "evaluate.every_iterations=4",
+        "total_iterations=10",
+        "evaluate.every_iterations=5",
         f"evaluate.suite={SUITE}",
         f"evaluate.final_suites=['{SUITE}']",
         "evaluate.final_episodes=1",
         "report.at_end=true",
         "report.films=['worst']",
         "report.film_evaluations=1",
+        "checkpoint.every_iterations=1",
+        "checkpoint.keep_spread=10",
+        "report.snapshots=10",
+        "report.snapshot_step=15",
     )
 
 
@@ -108,12 +116,18 @@ def check_pictures(run: RunDirectory) -> None:
     for name in PLOTS:
         picture = run.plots / f"{name}.png"
         assert picture.read_bytes()[:4] == b"\x89PNG", name
+    shots = [shot for shot, _ in read_snapshots(run)]
+    assert [shot.iteration for shot in shots] == list(range(1, 11))
+    assert {shot.seed for shot in shots} == {42}
     page = run.report.read_text()
     assert page.count("<svg") == len(list(run.plots.glob("*.png")))
 
 
 def check_films(run: RunDirectory) -> None:
-    """The worst episode's film has the worst seed of the evaluation it belongs to."""
+    """The curve grows by a frame an iteration; the worst episodes' films have the worst seeds."""
+    with Image.open(run.media / "survival_curve.gif") as curve:
+        lasting = [frame.info["duration"] for frame in ImageSequence.Iterator(curve)]
+    assert lasting == [400] * 10
     (kept,) = run.evaluations.glob("step-*.json")
     (suite,) = json.loads(kept.read_text())["suites"]
     worst = min(

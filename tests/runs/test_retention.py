@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from longhaul.runs.checkpoint import CheckpointStore
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.lock import RunLock
-from longhaul.runs.retention import remove_leftovers, temporary_folder
+from longhaul.runs.retention import remove_leftovers, spread_out, temporary_folder
 from tests.runs.conftest import FakeClock, make_snapshot
 
 MakeStore = Callable[..., CheckpointStore]
@@ -91,3 +94,32 @@ def test_nobody_cleans_without_the_lock(
         pytest.raises(ValueError, match="lock"),
     ):
         remove_leftovers(run.checkpoints, other)
+
+
+def test_checkpoints_spread_over_the_run_stay_beside_the_newest(make_store: MakeStore) -> None:
+    store = make_store(keep_last=1, keep_best=0, keep_spread=4)
+    for number in range(1, 14):
+        store.save(make_snapshot(number))
+    kept = iterations(store)
+    assert kept[0] == 1
+    assert kept[-1] == 13
+    assert len(kept) == 4
+    gaps = [after - before for before, after in pairwise(kept)]
+    assert max(gaps) <= 2.5 * min(gaps)
+
+
+@given(
+    steps=st.sets(st.integers(0, 10_000), min_size=1, max_size=30),
+    count=st.integers(0, 12),
+)
+def test_spreading_keeps_the_first_the_last_and_no_more_than_asked_for(
+    steps: set[int], count: int
+) -> None:
+    places = {Path(str(step)): step for step in steps}
+    chosen = [places[path] for path in spread_out(places, count)]
+    assert chosen == sorted(chosen)
+    assert len(chosen) == min(count, len(steps))
+    if count:
+        assert chosen[-1] == max(steps)
+    if count > 1:
+        assert chosen[0] == min(steps)

@@ -10,6 +10,7 @@ from longhaul.app.assemble import build_task
 from longhaul.app.cases import played_cases
 from longhaul.app.config import RunConfig
 from longhaul.app.report import report_run
+from longhaul.app.snapshots import SnapshotRequest, snapshot_run
 from longhaul.app.study import StudyRequest, study_run
 from longhaul.app.trained import load_trained
 from longhaul.app.watch import FilmRequest, film_cases
@@ -28,6 +29,11 @@ def leave_artefacts(run: RunDirectory, config: RunConfig, checkpoint: str, tell:
     """
     if checkpoint and config.report.films:
         attempt(run, "film", tell, lambda: _films(run, config, checkpoint))
+    if config.report.snapshots:
+        shots = SnapshotRequest(
+            config.report.snapshots, config.report.snapshot_step, config.report.snapshot_seed
+        )
+        attempt(run, "snapshots", tell, lambda: snapshot_run(run, shots))
     if checkpoint and config.report.study and build_task(config).study is not None:
         request = StudyRequest(checkpoint, config.report.study)
         attempt(run, "study", tell, lambda: study_run(run.path, request))

@@ -21,17 +21,28 @@ class ReportConfig:
     """Film so many of the worst episodes of every evaluation during training; the flag
     `--capture-video` films one."""
 
+    snapshots: int = 0
+    """Checkpoints spread over the run to show side by side when training ends, each with the same
+    moment of the same episode; 0 leaves it out. `checkpoint.keep_spread` keeps them."""
+    snapshot_step: int = 100
+    """The step of the episode at which they are shown."""
+    snapshot_seed: int = 42
+    """The seed of that episode."""
+
     study: int = 6
     """For tasks that look into their policies: episodes of the final evaluation to play again for
     that when training ends; 0 leaves it out."""
 
     def __post_init__(self) -> None:
-        if self.study < 0:
-            raise ConfigError(f"report.study = {self.study} cannot be negative")
-        if self.film_evaluations < 0:
-            raise ConfigError(
-                f"report.film_evaluations = {self.film_evaluations} cannot be negative"
-            )
+        for name, value in (
+            ("study", self.study),
+            ("film_evaluations", self.film_evaluations),
+            ("snapshots", self.snapshots),
+            ("snapshot_step", self.snapshot_step),
+            ("snapshot_seed", self.snapshot_seed),
+        ):
+            if value < 0:
+                raise ConfigError(f"report.{name} = {value} cannot be negative")
         for name in self.films:
             if name not in EPISODES:
                 raise ConfigError(f"report.films holds {name!r}; there are {', '.join(EPISODES)}")

@@ -6,6 +6,7 @@ from longhaul.core.panel import Panel
 from longhaul.report.curves import general_charts
 from longhaul.report.gathered import RunData
 from longhaul.report.panels import panel_charts, single_histograms
+from longhaul.report.snapshots import snapshot_chart
 from longhaul.report.steering import steering_charts
 from longhaul.report.style import Chart, Drawn, draw
 from longhaul.runs.durable import replace_file, storage_errors
@@ -14,7 +15,9 @@ from longhaul.runs.durable import replace_file, storage_errors
 def run_charts(run: RunData) -> list[Chart]:
     """Return every chart the run has data for, the task's own ones first; names are unique."""
     charts: dict[str, Chart] = {}
-    for chart in (*panel_charts(run), *general_charts(run), *steering_charts(run)):
+    grid = snapshot_chart(run)
+    own = (*panel_charts(run), *(() if grid is None else (grid,)))
+    for chart in (*own, *general_charts(run), *steering_charts(run)):
         name, number = chart.name, 1
         while name in charts:
             number += 1

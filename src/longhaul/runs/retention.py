@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from longhaul.runs.config import CheckpointConfig
@@ -37,7 +37,7 @@ def remove_leftovers(folder: Path, lock: RunLock) -> list[Path]:
 def remove_surplus(
     folder: Path, config: CheckpointConfig, *, saved: Path, damaged: Collection[Path] = ()
 ) -> list[Path]:
-    """Remove sound checkpoints that are neither among the newest nor among the best.
+    """Remove sound checkpoints that are neither among the newest, the best nor those spread out.
 
     `saved` is known to be sound and stays in any case. Damaged and foreign ones are not counted
     and not touched. A checkpoint is verified before it is removed, as a damaged one may still
@@ -45,7 +45,9 @@ def remove_surplus(
     """
     sound = [(path, manifest) for path, manifest in _readable(folder) if path not in damaged]
     best = {path for _, path in _ranked(sound, config)[: config.keep_best]}
+    steps = {path: manifest.progress.env_steps for path, manifest in sound}
     kept = {saved} | {path for path, _ in sound[: config.keep_last]} | best
+    kept |= set(spread_out(steps, config.keep_spread))
     removed = []
     for path, _ in sound:
         if path in kept:
@@ -60,6 +62,22 @@ def remove_surplus(
         shutil.rmtree(condemned)
         removed.append(path)
     return removed
+
+
+def spread_out(steps: Mapping[Path, int], count: int) -> list[Path]:
+    """Return so many checkpoints as evenly over the run as there are, in order of their steps.
+
+    The first and the last are among them; of the others, the one with the nearest neighbours goes
+    until few enough are left.
+    """
+    if count < 1:
+        return []
+    chosen = sorted(steps, key=lambda path: steps[path])
+    while len(chosen) > max(count, 2):
+        around = zip(chosen[:-2], chosen[2:], strict=True)
+        gaps = [steps[after] - steps[before] for before, after in around]
+        del chosen[1 + gaps.index(min(gaps))]
+    return chosen[-count:]
 
 
 def rank_checkpoints(folder: Path, config: CheckpointConfig) -> list[tuple[float, Path]]:
