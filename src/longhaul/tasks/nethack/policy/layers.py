@@ -37,6 +37,7 @@ class ExpertBank(nn.Module):
     def __init__(self, inputs: int, size: int, outputs: int, *, experts: int) -> None:
         super().__init__()
         self.experts = experts
+        self.size = size
         self.first_weight = nn.Parameter(_uniform(inputs, experts, size, inputs))
         self.first_bias = nn.Parameter(_uniform(inputs, experts, size))
         self.second_weight = nn.Parameter(_uniform(size, experts, size, size))
@@ -51,16 +52,14 @@ class ExpertBank(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return [K, N, outputs] of inputs [N, inputs]."""
-        rows, experts = x.shape[0], self.experts
         flat = F.linear(x, self.first_weight.flatten(0, 1), self.first_bias.flatten())
-        hidden = flat.view(rows, experts, -1).transpose(0, 1)
-        hidden = self._normed(hidden.relu(), 0)
+        # Rows first for the norm, whose rows are then in one piece, experts first for the product.
+        hidden = F.layer_norm(flat.relu_().view(x.shape[0], self.experts, -1), (self.size,))
+        hidden = torch.addcmul(self.shift[0], hidden.transpose(0, 1), self.scale[0])
         hidden = torch.baddbmm(self.second_bias, hidden, self.second_weight.transpose(1, 2))
-        hidden = self._normed(hidden.relu(), 1)
+        hidden = F.layer_norm(hidden.relu_(), (self.size,))
+        hidden = torch.addcmul(self.shift[1], hidden, self.scale[1])
         return torch.baddbmm(self.last_bias, hidden, self.last_weight.transpose(1, 2))
-
-    def _normed(self, x: Tensor, layer: int) -> Tensor:
-        return torch.addcmul(self.shift[layer], F.layer_norm(x, x.shape[-1:]), self.scale[layer])
 
 
 def _uniform(inputs: int, *shape: int) -> Tensor:
