@@ -3,7 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from longhaul.web.story import LONGEST_TEXT, MOST_KEPT, Story
+from longhaul.core.hint import Finding, Hint
+from longhaul.web.story import LONGEST_TEXT, MOST_KEPT, Story, hint_text
 from tests.web.made import decision, lines, made_run
 
 
@@ -39,6 +40,18 @@ def test_a_hint_that_is_repeated_is_told_once(tmp_path: Path) -> None:
     story = Story(run)
     whole(story)
     assert [(text, one.iteration) for text, one in story.hints.items()] == [("a", 2), ("b", 3)]
+
+
+def test_a_rule_that_speaks_again_takes_the_place_of_what_it_said(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    finding = Finding("The loss is 9.", "It is high.", "Lower learn.learning_rate.")
+    rows = [{"iteration": n, **Hint("loss", finding, times=n).as_row()} for n in (1, 2)]
+    run.events.write_bytes(lines(rows))
+    story = Story(run)
+    whole(story)
+    (hint,) = story.hints.values()
+    assert hint.facts["times"] == "2"
+    assert hint_text(hint).startswith("Still: The loss is 9.")
 
 
 def test_faults_are_counted_by_worker(tmp_path: Path) -> None:

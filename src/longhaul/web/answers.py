@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from longhaul.core.panel import Panel
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.reader import RunState, read_checkpoints
 from longhaul.web.buckets import Stretches
@@ -21,8 +21,19 @@ from longhaul.web.story import hint_text
 FILMS = (".mp4", ".gif")
 PICTURES = (".png",)
 MOST_CHECKPOINTS = 200
-DRAWN = ("lines", "area", "spans")
+DRAWN = ("lines", "overview", "area", "spans")
 """Kinds of panels that show metrics over the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnPanel:
+    """What the page takes of a `longhaul.core.panel.Panel`, whatever else a version has in it."""
+
+    title: str
+    metrics: tuple[str, ...]
+    kind: str = "lines"
+    right: tuple[str, ...] = ()
+    note: str = ""
 
 
 def tell_run(library: Library, name: str) -> dict[str, Any] | None:
@@ -113,20 +124,18 @@ def _tell_panels(directory: RunDirectory) -> list[dict[str, Any]]:
     """Return the charts the task asks for that show metrics over the run."""
     try:
         shown = msgspec.json.decode(read_small(directory.panels) or b"{}")
-        listed = shown.get("panels", []) if isinstance(shown, dict) else []
-        panels = msgspec.convert(listed, list[Panel])
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
-        return []  # written by another version; every metric has its own chart all the same
-    return [
-        {
-            "title": panel.title,
-            "metrics": list(panel.metrics),
-            "right": list(panel.right),
-            "note": panel.note,
-        }
-        for panel in panels
-        if panel.kind in DRAWN
-    ]
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    listed = shown.get("panels", []) if isinstance(shown, dict) else []
+    found = []
+    for panel in listed if isinstance(listed, list) else []:
+        try:
+            asked = msgspec.convert(panel, DrawnPanel)
+        except msgspec.ValidationError:
+            continue  # written by another version; every metric has its own chart all the same
+        if asked.kind in DRAWN:
+            found.append(msgspec.to_builtins(asked))
+    return found
 
 
 def tell_curves(

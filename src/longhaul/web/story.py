@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from longhaul.core.hint import HINT_EVENT
 from longhaul.runs.directory import RunDirectory
 from longhaul.web.tail import Row, Tail
 
@@ -92,7 +93,7 @@ class Story:
         if event == "schedule":
             return self._take_decision(row)
         happening = _happening(row)
-        if event == "hint":
+        if event == HINT_EVENT:
             _keep_hint(self.hints, happening)
         else:
             self.happenings.append(happening)
@@ -136,7 +137,7 @@ class Story:
     def _take_session(self, row: Row) -> None:
         happening = _happening(row)
         self._count(self.session_counts, happening.event)
-        if happening.event == "hint":
+        if happening.event == HINT_EVENT:
             _keep_hint(self.session_hints, happening)
             return
         self.sessions.append(happening)
@@ -155,10 +156,10 @@ class Story:
 
 
 def _keep_hint(hints: dict[str, Happening], happening: Happening) -> None:
-    """Keep each advice once, at the time it was last given."""
-    text = hint_text(happening)
-    hints.pop(text, None)
-    hints[text] = happening
+    """Keep what each rule said last; without a rule each text once, when it was last said."""
+    key = happening.facts.get("rule") or hint_text(happening)
+    hints.pop(key, None)
+    hints[key] = happening
     if len(hints) > MOST_KEPT:
         hints.pop(next(iter(hints)))
 

@@ -89,8 +89,6 @@ export class Chart {
       this.shape = shape;
       this.place.classList.toggle("tall", this.curves.length > 1);
     }
-    // Without a cursor the legend tells the newest values.
-    if (this.curves.length > 1 && this.plot.cursor.idx == null) this.plot.setLegend({ idx: data[0].length - 1 });
   }
 
   lines(curve) {
@@ -151,7 +149,9 @@ export class Chart {
     const thin = { raw: { stroke: `${stroke}55`, width: 1 }, high: { stroke: "transparent", width: 0 }, low: { stroke: "transparent", width: 0 } };
     return {
       label, scale: right ? "right" : "y", spanGaps: true, points: { show: false }, stroke, width: 1.8,
-      dash: dash(tint), value: (plot, value) => figure(value),
+      dash: dash(tint),
+      // Without a cursor the legend tells the newest values.
+      value: (plot, value, at, index) => figure(index === null ? plot.data[at].findLast((one) => one != null) : value),
       ...(this.spec.stepped ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}),
       ...(thin[kind] ?? {}),
       ...(kind === "line" ? {} : { class: "beside" }),

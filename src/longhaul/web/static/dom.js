@@ -30,13 +30,17 @@ export function setText(element, text) {
   if (element.textContent !== next) element.textContent = next;
 }
 
+const NUMBERS = new Set(["Step", "Steps", "Size", "Score", "Process"]);
+
 export function table(header, rows, caption) {
   return make(
     "div", { class: "table-wrap" },
     make(
       "table", {},
       make("caption", { class: "hidden" }, caption),
-      make("thead", {}, make("tr", {}, ...header.map((title) => make("th", { scope: "col" }, title)))),
+      make("thead", {}, make("tr", {}, ...header.map((title) => make(
+        "th", { scope: "col", class: NUMBERS.has(title) ? "number" : null }, title,
+      )))),
       make("tbody", {}, ...rows),
     ),
   );

@@ -53,10 +53,14 @@ export function showFacts({ entry, record, beat }) {
 
 export function showHints(hints) {
   byId("hints").hidden = !hints.length;
-  renew(byId("hint-list"), hints, () => hints.slice(-12).reverse().map((hint) => make(
-    "li", {}, hint.text || "(an empty hint)",
-    hint.step === null ? null : make("span", { class: "faint" }, ` · at ${compact(hint.step)} steps`),
-  )));
+  renew(byId("hint-list"), hints, () => hints.slice(-12).reverse().map((hint) => {
+    const { rule, evidence, cause, advice, times } = hint.facts;
+    const place = [
+      rule, hint.step === null ? null : `at ${compact(hint.step)} steps`, Number(times) > 1 ? `told ${times} times` : null,
+    ].filter(Boolean).join(" · ");
+    const told = advice ? [`${evidence} ${cause} `, make("strong", {}, advice)] : [hint.text || "(an empty hint)"];
+    return make("li", {}, ...told, place ? make("span", { class: "faint" }, ` ${place}`) : null);
+  }));
 }
 
 export function showDecisions(decisions, count) {
@@ -100,7 +104,7 @@ export function showWorkers({ entry, beat, record, workers, counts }) {
   if (beat) {
     facts.push(["trainer", `process ${beat.pid} on ${beat.host}`], ["stage", `${beat.stage} for ${duration(beat.stage_seconds)}`]);
     facts.push(["last heartbeat", entry.status === "running" && age < 15 ? "a few seconds ago" : moment(new Date(beat.wall * 1000).toISOString())]);
-    const known = new Set(["pid", "host", "stage", "stage_seconds", "progress", "wall", "monotonic"]);
+    const known = new Set(["pid", "host", "stage", "stage_seconds", "progress", "wall", "monotonic", "workers"]);
     for (const [name, value] of Object.entries(beat)) {
       if (known.has(name)) continue;
       const inner = value !== null && typeof value === "object" ? Object.entries(value) : [["", value]];
@@ -108,16 +112,22 @@ export function showWorkers({ entry, beat, record, workers, counts }) {
     }
   }
   if (record?.host) facts.push(["machine", `${record.host.processors ?? "?"} processors, ${record.host.system ?? ""}`]);
-  renew(byId("worker-list"), [facts, workers], () => {
-    const rows = workers.map((one) => make(
-      "tr", {}, make("th", { scope: "row" }, one.name),
-      make("td", {}, Object.entries(one.kinds).map(([kind, count]) => `${kind} ${count}×`).join(", ")),
-      make("td", { class: "faint" }, moment(one.time)), make("td", { class: "fact" }, one.last),
-    ));
+  const present = new Map((entry.status === "running" ? beat?.workers ?? [] : []).map((one) => [`worker ${one.worker}`, one]));
+  const faults = new Map(workers.map((one) => [one.name, one]));
+  renew(byId("worker-list"), [facts, workers, [...present]], () => {
+    const rows = [...new Set([...present.keys(), ...faults.keys()])].map((name) => {
+      const [now, fault] = [present.get(name), faults.get(name)];
+      const doing = now ? `${now.stage}${now.env === null ? "" : ` of env ${now.env}`} for ${duration(now.age_seconds)}` : "–";
+      return make(
+        "tr", {}, make("th", { scope: "row" }, name), make("td", { class: "number" }, now?.pid ?? "–"), make("td", {}, doing),
+        make("td", {}, fault ? Object.entries(fault.kinds).map(([kind, count]) => `${kind} ${count}×`).join(", ") : "none"),
+        make("td", { class: "faint" }, fault ? moment(fault.time) : ""), make("td", { class: "fact" }, fault?.last ?? ""),
+      );
+    });
     return [
       table(["Heartbeat", ""], facts.map(([name, value]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: "fact" }, value))), "What the trainer last said"),
       rows.length
-        ? table(["Worker", "Faults", "Last", "Error"], rows, "Faults of workers that were survived")
+        ? table(["Worker", "Process", "Doing", "Faults", "Last", "Error"], rows, "Workers, what they do, and faults that were survived")
         : nothing(counts.env_fault ? "" : "No worker and no environment ever failed."),
     ];
   });
