@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "longhaul"
 
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[0-9][A-Za-z0-9.+!-]*)$")
-TARGET = re.compile(r"^([a-z]+):", re.MULTILINE)
-MENTIONED_TARGET = re.compile(r"(?:^|`)make ([a-z]+)", re.MULTILINE)
+TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
+MENTIONED_TARGET = re.compile(r"(?:^|`)make ([a-z-]+)", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 # Written so that no pattern matches its own text.
