@@ -77,6 +77,36 @@ def test_impala_equals_plain_convolutions(shape: tuple[int, int, int]) -> None:
     assert_same(cnn, torch.randint(0, 256, (3, *shape), dtype=torch.uint8))
 
 
+def test_pieces_of_a_large_batch_add_up_to_its_gradient() -> None:
+    torch.manual_seed(5)
+    cnn = LeanCnn((4, 84, 84), outputs=4)
+    images = torch.randint(0, 256, (cnn.rows_at_once + 7, 4, 84, 84), dtype=torch.uint8)
+    assert_same(cnn, images)
+
+
+def test_bytes_are_all_that_the_first_convolution_keeps() -> None:
+    torch.manual_seed(6)
+    cnn = LeanCnn((4, 84, 84), outputs=4)
+    images = torch.randint(0, 256, (8, 4, 84, 84), dtype=torch.uint8)
+    kept: list[Tensor] = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        cnn(images)
+    large = [tensor for tensor in kept if tensor.numel() >= images.numel()]
+    assert [tensor.dtype for tensor in large] == [torch.uint8]
+
+
+def test_a_second_derivative_is_refused() -> None:
+    cnn = LeanCnn((1, 40, 40), outputs=4)
+    value = cnn(torch.zeros(2, 1, 40, 40, dtype=torch.uint8)).sum()
+    with pytest.raises(NotImplementedError, match="no second derivatives"):
+        torch.autograd.grad(value, list(cnn.parameters()), create_graph=True)
+
+
 def test_a_large_batch_goes_through_in_pieces_unchanged() -> None:
     torch.manual_seed(3)
     for cnn, side in (

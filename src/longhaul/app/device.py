@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,11 @@ import torch
 import torch.utils.deterministic
 
 from longhaul.core.errors import ConfigError
+
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # as <malloc.h> numbers them
+KEPT_BYTES = 2**30
+LARGEST_KEPT_BLOCK = 2**25
+"""The most glibc allows."""
 
 
 def choose_device(
@@ -40,8 +46,9 @@ def choose_device(
 
 
 def fix_torch(*, threads: int, deterministic: bool) -> None:
-    """Make torch repeatable: a fixed number of threads and deterministic algorithms."""
+    """Make torch repeatable, with a fixed number of threads, and keep the memory it frees."""
     torch.set_num_threads(threads)
+    keep_freed_memory()
     # The same switch as `use_deterministic_algorithms`, which imports the compiler: seconds.
     torch.set_deterministic_debug_mode("error" if deterministic else "default")
     # Filling new tensors with NaN finds reads of uninitialised memory; it costs 5 % on images and
@@ -49,3 +56,15 @@ def fix_torch(*, threads: int, deterministic: bool) -> None:
     # The module is given this property at run time, where a type checker cannot see it.
     options: Any = torch.utils.deterministic
     options.fill_uninitialized_memory = False
+
+
+def keep_freed_memory() -> bool:
+    """Let freed memory be used again instead of being given back; tell if that can be asked for.
+
+    Networks over images free tens of megabytes after every minibatch. By default they go back to
+    the system and come anew, zeroed page by page: a tenth of the time of training on pixels.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    return bool(mallopt(TRIM_THRESHOLD, KEPT_BYTES) and mallopt(MMAP_THRESHOLD, LARGEST_KEPT_BLOCK))

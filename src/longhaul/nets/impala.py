@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from longhaul.nets.nature import image_floats, initialise_convolution, scaled_weight
+from longhaul.nets.first_convolution import image_floats, scaled_weight
+from longhaul.nets.nature import initialise_convolution
 from longhaul.nets.noisy import linear_layer
 
 IMPALA_CHANNELS = (16, 32, 32)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from longhaul.nets.nature import image_floats, initialise_convolution, scaled_weight
+from longhaul.nets.first_convolution import first_convolution, rows_per_piece
+from longhaul.nets.nature import initialise_convolution
 from longhaul.nets.noisy import linear_layer
 
 LEAN_MINIMUM = 7
@@ -16,7 +16,9 @@ LEAN_MINIMUM = 7
 LARGE = 36
 """From this height and width on, an image has pixels to be gathered, not tiles to be read."""
 LEAN_BATCH = 512
-"""Larger batches go through in pieces, whose buffers the allocator uses again."""
+LEAN_VALUES = 128 * 4 * 84 * 84
+"""Larger batches, in rows and in pixels, go through in pieces, whose buffers the allocator uses
+again: 512 rows of 4x84x84 are 58 MB of floats, which would be fresh memory each time."""
 
 
 class LeanCnn(nn.Module):
@@ -32,6 +34,7 @@ class LeanCnn(nn.Module):
         super().__init__()
         channels, height, width = shape
         self.outputs = outputs
+        self.rows_at_once = rows_per_piece(shape, most=LEAN_BATCH, values=LEAN_VALUES)
         windows = ((8, 4), (4, 2)) if min(height, width) >= LARGE else ((3, 2), (3, 2))
         (size, stride), (next_size, next_stride) = windows
         self.first = nn.Conv2d(channels, 16, size, stride)
@@ -46,13 +49,12 @@ class LeanCnn(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return [N, outputs] of images [N, channels, height, width]."""
-        if images.shape[0] <= LEAN_BATCH:
+        if images.shape[0] <= self.rows_at_once:
             return self._piece(images)
-        return torch.cat([self._piece(piece) for piece in images.split(LEAN_BATCH)])
+        return torch.cat([self._piece(piece) for piece in images.split(self.rows_at_once)])
 
     def _piece(self, images: Tensor) -> Tensor:
-        weight = scaled_weight(self.first)
-        x = F.conv2d(image_floats(images), weight, self.first.bias, self.first.stride).relu_()
+        x = first_convolution(self.first, images).relu_()
         x = self.second(x).relu_()
         result: Tensor = self.last(x.flatten(1)).relu_()
         return result

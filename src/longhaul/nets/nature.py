@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from longhaul.nets.first_convolution import first_convolution
 from longhaul.nets.noisy import linear_layer
 
 NATURE_MINIMUM = 36
@@ -41,8 +41,7 @@ class NatureCnn(nn.Module):
         return torch.cat([self._piece(piece) for piece in images.split(NATURE_BATCH)])
 
     def _piece(self, images: Tensor) -> Tensor:
-        weight = scaled_weight(self.first)
-        x = F.conv2d(image_floats(images), weight, self.first.bias, self.first.stride).relu_()
+        x = first_convolution(self.first, images).relu_()
         x = self.second(x).relu_()
         x = self.third(x).relu_()
         result: Tensor = self.last(x.flatten(1)).relu_()
@@ -59,15 +58,3 @@ def initialise_convolution(layer: nn.Conv2d, gain: float = math.sqrt(2.0)) -> No
     nn.init.orthogonal_(layer.weight, gain)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)
-
-
-def image_floats(images: Tensor) -> Tensor:
-    """Return uint8 images as unscaled floats with channels last."""
-    # Reordering bytes and then converting beats one call for both: 7.4 ms against 12.2 ms for
-    # 256 images of 4x84x84; channels last makes the first convolution twice as fast.
-    return images.contiguous(memory_format=torch.channels_last).float()
-
-
-def scaled_weight(layer: nn.Conv2d) -> Tensor:
-    """Return the weight with the pixels' 1/255 folded in, channels last."""
-    return (layer.weight * (1.0 / 255.0)).contiguous(memory_format=torch.channels_last)

@@ -1,0 +1,92 @@
+"""The convolution that reads bytes: nothing larger than them is kept for the way back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from longhaul.nets.dense import refuse_second_derivative
+
+PIXEL_SCALE = 1.0 / 255.0
+convolution_backward = torch.ops.aten.convolution_backward.default
+
+
+def image_floats(images: Tensor) -> Tensor:
+    """Return uint8 images as unscaled floats with channels last."""
+    # Reordering bytes and then converting beats one call for both: 7.4 ms against 12.2 ms for
+    # 256 images of 4x84x84; channels last makes the first convolution twice as fast.
+    return images.contiguous(memory_format=torch.channels_last).float()
+
+
+def scaled_weight(layer: nn.Conv2d) -> Tensor:
+    """Return the weight with the pixels' 1/255 folded in, channels last."""
+    return _scaled(layer.weight)
+
+
+def _scaled(weight: Tensor) -> Tensor:
+    return (weight * PIXEL_SCALE).contiguous(memory_format=torch.channels_last)
+
+
+def first_convolution(layer: nn.Conv2d, images: Tensor) -> Tensor:
+    """Return what a layer without padding makes of uint8 images scaled by 1/255."""
+    stride = _pair(layer.stride)
+    if torch.is_grad_enabled() and images.is_cpu and not torch.is_autocast_enabled("cpu"):
+        kept = images.contiguous(memory_format=torch.channels_last)
+        return _first_convolution(kept, layer.weight, layer.bias, stride)
+    return F.conv2d(image_floats(images), scaled_weight(layer), layer.bias, stride)
+
+
+def rows_per_piece(shape: tuple[int, ...], *, most: int, values: int) -> int:
+    """Return how many images go through a network at once, so that their floats stay at hand."""
+    return max(1, min(most, values // math.prod(shape)))
+
+
+def _pair(stride: tuple[int, ...]) -> tuple[int, int]:
+    down, across = stride
+    return down, across
+
+
+class _FirstConvolution(torch.autograd.Function):
+    """Keeps the bytes and makes floats of them a second time.
+
+    Four bytes a pixel kept for every piece of a minibatch are more than the allocator gives out
+    again: each would be fresh memory, page by page, which took as long as the convolution.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, images: Tensor, weight: Tensor, bias: Tensor, stride: tuple[int, int]
+    ) -> Tensor:
+        """Return the convolution and keep what its gradient needs."""
+        scaled = _scaled(weight)
+        ctx.save_for_backward(images, scaled)
+        ctx.stride = stride
+        return F.conv2d(images.float(), scaled, bias, stride)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor, None]:
+        """Return the gradients of weight and bias; pixels have none."""
+        refuse_second_derivative()
+        images, scaled = ctx.saved_tensors
+        _, of_weight, of_bias = convolution_backward(
+            grad,
+            images.float(),
+            scaled,
+            [scaled.shape[0]],
+            ctx.stride,
+            [0, 0],
+            [1, 1],
+            False,  # noqa: FBT003 - an operator of torch: not transposed
+            [0, 0],
+            1,
+            [False, True, True],
+        )
+        return None, of_weight.mul_(PIXEL_SCALE), of_bias, None
+
+
+_first_convolution: Callable[..., Tensor] = _FirstConvolution.apply
