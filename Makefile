@@ -40,7 +40,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: train test lint check bench peers-mario docs clean help moved
+.PHONY: train test lint check bench peers-mario peers-sample-factory docs clean help moved
 
 train: .venv/ready-train $(if $(filter mario%,$(TASK)),$(GAME)) $(if $(filter nethack%,$(TASK)),$(NETHACK)) ## train TASK (default fish); more options in ARGS="..."
 	@$(BIN)/longhaul train "$(TASK)" $(ARGS)
@@ -69,18 +69,23 @@ peers-mario: ## put other people's ways to run the game into .venv-peers, to com
 		-r benchmarks/mario_peers.txt
 	@.venv-peers/bin/python -m pip install $(PIP_FLAGS) --no-deps $(ORACLE_PACKAGE)
 
+peers-sample-factory: ## put Sample Factory into .venv-sample-factory, to compare with
+	@test -d .venv-sample-factory || "$${PYTHON:-python3}" -m venv .venv-sample-factory
+	@.venv-sample-factory/bin/python -m pip install $(PIP_FLAGS) \
+		-r benchmarks/sample_factory_peer.txt
+
 docs: .venv/ready-docs ## write docs/reference/, then build site/, failing on a broken link
 	@$(BIN)/python -m longhaul.cli.reference docs/reference
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## remove .venv, caches and built pages; runs/ is kept
-	@rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf .venv .venv-peers .venv-sample-factory .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@rm -rf .coverage htmlcov site build dist
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## list these targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile \
-		| while IFS='|' read -r name what; do printf '  make %-11s %s\n' "$$name" "$$what"; done
+		| while IFS='|' read -r name what; do printf '  make %-20s %s\n' "$$name" "$$what"; done
 
 # hatchling first and no build isolation: the editable build then needs no network of its own.
 .venv/made-in: $(MOVED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -112,7 +112,7 @@ class Stopwatch:
     def steps_per_second(self) -> float:
         """Steps over seconds since the first iteration ended."""
         if len(self._marks) < 3:
-            raise ConfigError("too few steps to measure; raise --total-timesteps")
+            raise too_few_steps()
         (began, before), (ended, after) = self._marks[1], self._marks[-1]
         return (after - before) / (ended - began)
 
@@ -135,6 +135,11 @@ class CpuStopwatch(Stopwatch):
         wall = self.steps_per_second
         moved = self._marks[-1][1] - self._marks[1][1]
         return wall, moved / (self._cpu[-1] - self._cpu[1])
+
+
+def too_few_steps() -> ConfigError:
+    """Return the error of a measurement that ended with its first iteration."""
+    return ConfigError("too few steps to measure; raise --total-timesteps")
 
 
 def bench_preset(task: str) -> str:
@@ -184,13 +189,19 @@ def conditions(config: RunConfig) -> str:
 def measure_ours(config: RunConfig) -> tuple[float, dict[str, float]]:
     """Return our speed in a complete run, logs and checkpoints included, and the time shares."""
     watch = Stopwatch()
-    rows = measure_run(config, watch)
+    shares = time_shares(measure_run(config, watch))
+    return watch.steps_per_second, shares
+
+
+def time_shares(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Return which share of a run's time each stage took, from its metrics."""
+    rows = list(rows)
     spent = {
         name: sum(row.get(f"time/{name}_seconds", 0.0) for row in rows)
         for name in (*STAGES, "other")
     }
     total = sum(spent.values())
-    return watch.steps_per_second, {name: s / total for name, s in spent.items() if s > 0}
+    return {name: s / total for name, s in spent.items() if s > 0}
 
 
 def measure_run(config: RunConfig, watch: Stopwatch) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -14,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-import longhaul.app.peer_mario as peer_script
+from longhaul.app import peer_mario
 from longhaul.app.bench_env import EnvBenchRequest, our_vector
 from longhaul.app.peer_mario import WARM_UP_SHARE
+from longhaul.app.peer_script import isolated, run_peer_script
 from longhaul.app.peer_vectors import DRAWN, Advance
 from longhaul.app.text import columns
 from longhaul.core.errors import ConfigError
@@ -211,25 +211,8 @@ def measure(advance: Advance, count: int, seconds: float) -> Speed:
 
 def peer_speed(peer: str, python: Path, count: int, seconds: float) -> Speed:
     """Return the speed of one peer, measured by an interpreter of its own."""
-    script = Path(peer_script.__file__)
-    # Isolated: beside the script lie modules with names of the standard library.
-    command = [str(python), "-I", "-W", "ignore", str(script), peer, str(count), str(seconds)]
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=seconds * 2 + PEER_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ConfigError(f"peer {peer} did not end within {error.timeout:.0f} s") from error
-    lines = done.stdout.strip().splitlines()
-    if done.returncode != 0 or not lines:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise ConfigError(f"peer {peer} cannot be measured with {python}: {last}")
-    found = json.loads(lines[-1])
+    command = [*isolated(python, peer_mario.__file__), peer, str(count), str(seconds)]
+    found = run_peer_script(peer, command, limit_seconds=seconds * 2 + PEER_SECONDS)
     wall = float(found["steps_per_second"])
     return Speed(wall, None if peer == "async" else wall / float(found["cpu_share"]))
 

@@ -12,9 +12,13 @@ from longhaul.cli import options
 bench = typer.Typer(help="Measure speed, side by side in one run.", no_args_is_help=True)
 
 DEFAULT_ENVS = 16
+DEFAULT_TIMESTEPS = 100_000
 
 Runtimes = Annotated[
     str, typer.Option(help="How to run them: serial, processes, batched, or both it can have.")
+]
+PeerPython = Annotated[
+    Path, typer.Option(help="mario: the Python that has the peers; see make peers-mario.")
 ]
 Deadline = Annotated[float, typer.Option("--deadline", help="Seconds before it counts as stuck.")]
 
@@ -30,22 +34,42 @@ def register(app: typer.Typer) -> None:
 @bench.command("train")
 def bench_train(
     task: options.Task = "gym:CartPole-v1",
-    peer: Annotated[str, typer.Option(help="A peer to measure beside us: sb3 or none.")] = "none",
-    total_timesteps: Annotated[int, typer.Option(help="Steps per measurement.")] = 100_000,
+    peer: Annotated[
+        str,
+        typer.Option(
+            help="A peer to measure beside us: sb3 or none; "
+            "for mario sb3, sample-factory, sb3-today, all or none."
+        ),
+    ] = "none",
+    total_timesteps: Annotated[
+        int, typer.Option(help="Steps per measurement; 0: 100,000, or what is enough for mario.")
+    ] = 0,
     repeats: Annotated[int, typer.Option(help="Measurements of each, taken in turn.")] = 3,
     preset: options.Preset = "",
     overrides: options.Overrides = None,
+    peer_python: PeerPython = Path(".venv-peers/bin/python"),
+    sample_factory_python: Annotated[
+        Path,
+        typer.Option(help="mario: the Python that has it; see make peers-sample-factory."),
+    ] = Path(".venv-sample-factory/bin/python"),
     as_json: options.AsJson = False,
 ) -> None:
     """Measure training in agent steps a second, and where the time goes."""
     from longhaul.app.bench import BenchRequest, bench_preset, bench_training
+    from longhaul.app.bench_mario_training import PeerPythons, bench_game_training, trains_game
     from longhaul.app.bench_predecessor import bench_predecessor, has_predecessor
     from longhaul.app.configure import ConfigSources, resolve
 
     sources = ConfigSources(
         task=task, preset=preset or bench_preset(task), overrides=overrides or ()
     )
-    request = BenchRequest(peer=peer, total_timesteps=total_timesteps, repeats=repeats)
+    if trains_game(task):
+        pythons = PeerPythons(peer_python, sample_factory_python)
+        named = ConfigSources(task=task, preset=preset, overrides=overrides or ())
+        game = bench_game_training(named, BenchRequest(peer, total_timesteps, repeats), pythons)
+        typer.echo(game.as_json() if as_json else game.as_text())
+        return
+    request = BenchRequest(peer, total_timesteps or DEFAULT_TIMESTEPS, repeats)
     if peer != "none" and has_predecessor(task):
         beside = bench_predecessor(resolve(sources), request)
         typer.echo(beside.as_json() if as_json else beside.as_text())
@@ -73,9 +97,7 @@ def bench_environment(
     repeats: Annotated[int, typer.Option(help="Measurements of each, taken in turn.")] = 3,
     overrides: options.Overrides = None,
     rom: Annotated[str, typer.Option(help="mario: the .nes file, where it is not found.")] = "",
-    peer_python: Annotated[
-        Path, typer.Option(help="mario: the Python that has the peers; see make peers-mario.")
-    ] = Path(".venv-peers/bin/python"),
+    peer_python: PeerPython = Path(".venv-peers/bin/python"),
     as_json: options.AsJson = False,
 ) -> None:
     """Measure how fast environments are stepped, without any learning, in agent steps a second."""
