@@ -105,6 +105,7 @@ TROUBLES = (
     ),
     Trouble("updates-too-large", steady(train__approx_kl=0.4, train__clip_fraction=0.6)),
     Trouble("updates-too-large", steady(train__clip_fraction=0.55)),
+    Trouble("updates-too-large", steady(train__approx_kl=36.0), since=1),
     Trouble("updates-too-small", steady(train__approx_kl=1e-7, train__clip_fraction=0.0)),
     Trouble(
         "loss-abnormal",

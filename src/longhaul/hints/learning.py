@@ -36,6 +36,8 @@ class UpdatesTooLarge:
     """Largest share of clipped ratios that is taken for healthy."""
     healthy_kl: float = 0.02
     """The divergence the advice aims at."""
+    ruinous_kl: float = 1.0
+    """A divergence that is told of at once: one such update can undo all learning for good."""
     timed: bool = False
 
     @property
@@ -44,26 +46,34 @@ class UpdatesTooLarge:
         return (KL, CLIPPED, RATE)
 
     def judge(self, recent: Recent) -> Finding | None:
-        """Compare the medians with their limits."""
+        """Compare the medians with their limits, and the last update with what ruins a policy."""
+        last = recent.last(KL) or 0.0
+        if last > self.ruinous_kl:
+            return self._found(recent, "In the last iteration", last, recent.last(CLIPPED))
         divergences = list(recent.values(KL, self.window))
         if len(divergences) < self.window:
             return None
         shares = list(recent.values(CLIPPED, self.window))
-        divergence, clipped = median(divergences), median(shares) if shares else 0.0
-        if divergence <= self.most_kl and clipped <= self.most_clipped:
+        divergence, clipped = median(divergences), median(shares) if shares else None
+        if divergence <= self.most_kl and (clipped or 0.0) <= self.most_clipped:
             return None
+        return self._found(recent, f"In the last {self.window} iterations", divergence, clipped)
+
+    def _found(
+        self, recent: Recent, when: str, divergence: float, clipped: float | None
+    ) -> Finding:
         rate = recent.last(RATE) or recent.number(RATE_KEY)
         # The divergence grows with the square of the step, the share of clipped ratios with it.
         factor = min(
             math.sqrt(self.healthy_kl / max(divergence, self.healthy_kl)),
-            HEALTHY_CLIPPED / max(clipped, HEALTHY_CLIPPED),
+            HEALTHY_CLIPPED / max(clipped or 0.0, HEALTHY_CLIPPED),
         )
         lower = rounded(rate * max(factor, 0.01))
-        told = f" and {100 * clipped:.0f} % of the ratios were clipped" if shares else ""
+        told = "" if clipped is None else f" and {100 * clipped:.0f} % of the ratios were clipped"
         return Finding(
             evidence=(
-                f"In the last {self.window} iterations the policy moved by {number(divergence)} "
-                f"nats an update (approx. KL){told}; healthy is about {self.healthy_kl:g}."
+                f"{when} the policy moved by {number(divergence)} nats an update (approx. KL)"
+                f"{told}; healthy is about {self.healthy_kl:g}."
             ),
             cause="Steps that long undo what the steps before them learned.",
             advice=(
