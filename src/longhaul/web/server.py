@@ -49,9 +49,10 @@ def serve(service: Service, tell: Callable[[Address], None]) -> None:
     """Serve until a signal; `tell` hears the address as soon as it answers."""
     library = Library(open_shelf(service.root))
     token = _choose_token(service)
+    rules = Rules(_own_names(service), token)
     listener = _listen(service)
     port = int(listener.getsockname()[1])
-    server = make_server(library, Rules(_own_names(service), token))
+    server = make_server(library, rules)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     tell(Address(f"http://{_in_address(service.host)}:{port}/", token))
     with listener:
@@ -119,6 +120,7 @@ def _listen(service: Service) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((service.host, service.port))
+        listener.listen()
     except (OSError, OverflowError) as error:
         listener.close()
         raise ConfigError(
