@@ -6,6 +6,59 @@ from longhaul.core.panel import Panel
 from longhaul.tasks.nethack.policy import health, study
 from longhaul.tasks.nethack.policy.phases import METRIC
 
+STUDIED = (
+    Panel(
+        "Routing by situation",
+        ("situation", "expert", "weight"),
+        "matrix",
+        records=f"evaluations/{study.SITUATIONS_FILE}",
+        label="mean weight",
+    ),
+    Panel(
+        "Routing by atom",
+        ("atom", "expert", "weight"),
+        "matrix",
+        records=f"evaluations/{study.ATOMS_FILE}",
+        label="mean weight",
+    ),
+    Panel(
+        "Routing over one episode",
+        ("expert", "step", "weight"),
+        "matrix",
+        records=f"evaluations/{study.ROUTING_FILE}",
+        label="mean weight",
+        note="the best of the episodes played again",
+    ),
+    Panel(
+        "Likeness of experts, pair by pair",
+        ("a", "b", "likeness"),
+        "matrix",
+        records=f"evaluations/{study.LIKENESS_FILE}",
+        label="mean cosine of logits",
+    ),
+    Panel(
+        "What each expert does",
+        ("action", "expert", "share"),
+        "matrix",
+        records=f"evaluations/{study.ACTIONS_FILE}",
+        label="mean probability",
+    ),
+    Panel(
+        "Operators that hold most often",
+        ("operator", "held"),
+        "bars",
+        records=f"evaluations/{study.OPERATORS_FILE}",
+    ),
+    Panel(
+        "Operator scores",
+        ("operator", "expert", "score_held"),
+        "matrix",
+        records=f"evaluations/{study.OPERATORS_FILE}",
+        label="mean score while a rule of it holds",
+    ),
+)
+"""What `longhaul study` finds when it plays episodes again."""
+
 
 def panels(names: tuple[str, ...]) -> tuple[Panel, ...]:
     """Return the panels of a player with these experts."""
@@ -48,53 +101,5 @@ def panels(names: tuple[str, ...]) -> tuple[Panel, ...]:
             label="true score",
             note="held-out games under one cap",
         ),
-        Panel(
-            "Routing by situation",
-            ("situation", "expert", "weight"),
-            "matrix",
-            records=f"evaluations/{study.SITUATIONS_FILE}",
-            label="mean weight",
-        ),
-        Panel(
-            "Routing by atom",
-            ("atom", "expert", "weight"),
-            "matrix",
-            records=f"evaluations/{study.ATOMS_FILE}",
-            label="mean weight",
-        ),
-        Panel(
-            "Routing over one episode",
-            ("expert", "step", "weight"),
-            "matrix",
-            records=f"evaluations/{study.ROUTING_FILE}",
-            label="mean weight",
-            note="the best of the episodes played again",
-        ),
-        Panel(
-            "Likeness of experts, pair by pair",
-            ("a", "b", "likeness"),
-            "matrix",
-            records=f"evaluations/{study.LIKENESS_FILE}",
-            label="mean cosine of logits",
-        ),
-        Panel(
-            "What each expert does",
-            ("action", "expert", "share"),
-            "matrix",
-            records=f"evaluations/{study.ACTIONS_FILE}",
-            label="mean probability",
-        ),
-        Panel(
-            "Operators that hold most often",
-            ("operator", "held"),
-            "bars",
-            records=f"evaluations/{study.OPERATORS_FILE}",
-        ),
-        Panel(
-            "Operator scores",
-            ("operator", "expert", "score_held"),
-            "matrix",
-            records=f"evaluations/{study.OPERATORS_FILE}",
-            label="mean score while a rule of it holds",
-        ),
+        *STUDIED,
     )
