@@ -9,7 +9,7 @@ from tests.app.small import small_config
 
 
 def test_costs_are_medians_of_paired_ratios() -> None:
-    rates = {
+    rates: dict[str, tuple[tuple[float, float], ...]] = {
         OFF: ((100.0, 200.0), (50.0, 100.0), (100.0, 200.0)),
         ON: ((99.0, 196.0), (49.0, 98.0), (120.0, 196.0)),
     }
