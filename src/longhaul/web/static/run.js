@@ -10,6 +10,7 @@ const OVER_WORDS = { steps: "steps", iteration: "iterations", seconds: "seconds"
 const FIRST_GROUPS = ["eval", "rollout", "env", "reward", "train", "policy", "gate", "curriculum", "starts", "tail", "replay"];
 const OPEN_GROUPS = new Set(["eval", "rollout", "env", "reward", "train"]);
 const REFRESH_MILLISECONDS = 2000;
+const SLICE_MILLISECONDS = 25;
 const MOST_NAMES = 60;
 
 const entries = new Map();
@@ -30,7 +31,7 @@ const view = {
   zoom: (window) => {
     view.window = window;
     byId("reset").disabled = window === null;
-    for (const chart of everyChart()) if (chart.isVisible && chart.plot) chart.draw();
+    redraw();
     fetchCurves();
   },
 };
@@ -55,6 +56,18 @@ function watch(chart) {
   sized.observe(chart.element);
 }
 
+// Many charts are drawn a few at a time, so that the page answers in between.
+async function inSlices(some, draw) {
+  let began = performance.now();
+  for (const chart of some) {
+    draw(chart);
+    if (performance.now() - began > SLICE_MILLISECONDS) {
+      await new Promise((resume) => setTimeout(resume));
+      began = performance.now();
+    }
+  }
+}
+
 // One request at a time for all charts in sight; the newest wish is what counts.
 let asking = null;
 let again = false;
@@ -76,8 +89,9 @@ async function fetchCurves() {
   asking = ask("/api/curves", parameters);
   try {
     const answer = await asking;
-    if (wish === JSON.stringify([view.over, view.window])) {
-      for (const chart of shown) chart.update(answer);
+    const isWanted = () => wish === JSON.stringify([view.over, view.window]);
+    if (isWanted()) {
+      await inSlices(shown, (chart) => { if (isWanted()) chart.update(answer); });
     } else {
       again = true;
     }
@@ -260,8 +274,13 @@ function take(found) {
   showOverlayChoices();
 }
 
+// Once a frame at most; charts out of sight are drawn when they are seen.
+let redrawing = null;
 function redraw() {
-  for (const chart of everyChart()) if (chart.plot) chart.draw();
+  redrawing ??= requestAnimationFrame(() => {
+    redrawing = null;
+    inSlices(everyChart().filter((chart) => chart.isVisible && chart.plot), (chart) => chart.draw());
+  });
 }
 
 byId("smoothing").addEventListener("input", (event) => {
