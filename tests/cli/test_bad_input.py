@@ -15,7 +15,7 @@ from tests.cli.conftest import Longhaul, everything_in
     [
         pytest.param(["gmy:CartPole-v1"], 2, "did you mean 'gym:CartPole-v1'", id="task-typo"),
         pytest.param(["CartPole-v1"], 2, "did you mean 'gym:CartPole-v1'", id="task-no-kind"),
-        pytest.param(["chess"], 2, "(tasks: fish, gym, mario, probe", id="task-unknown"),
+        pytest.param(["chess"], 2, "(tasks: fish, gym, mario, nethack, probe", id="task-unknown"),
         pytest.param(["gym"], 2, "needs an environment id", id="task-no-argument"),
         pytest.param(["probe:rekall"], 2, "did you mean 'recall'", id="probe-typo"),
         pytest.param(["gym:CartPol-v1"], 2, "CartPole-v1", id="env-typo"),

@@ -78,7 +78,7 @@ def test_steps_are_progress_within_a_stage() -> None:
     st.floats(0.05, 0.3),
     st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_stages_of_any_usual_length_are_never_taken_for_stuck(
     usual: float, spread: float, seed: int
 ) -> None:
@@ -153,7 +153,7 @@ def test_a_burst_needs_enough_events_and_comes_once_per_window(
         if burst.add(now):
             told.append(now)
             assert sum(now - seconds <= one <= now for one in times) >= count
-    assert all(after - before >= seconds for before, after in itertools.pairwise(told))
+    assert all(after - before >= seconds - 1e-9 for before, after in itertools.pairwise(told))
 
 
 def test_a_pulse_tells_what_the_loop_does() -> None:

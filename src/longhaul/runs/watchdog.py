@@ -86,6 +86,7 @@ class Watchdog:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+            self.look(0.0)  # a run that went on and ended since the last look is told of, too
         self._disarm()
 
     def _watch(self) -> None:

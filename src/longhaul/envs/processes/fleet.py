@@ -24,7 +24,6 @@ from longhaul.envs.processes.mailbox import COUNT, ENV, POSITION, STAGE, WORDS, 
 from longhaul.envs.processes.messages import Answer, Hello, Kind, Loss, Order, Stage
 from longhaul.envs.processes.process import WorkerProcess, start_worker
 
-STACK_SECONDS = 0.2  # for a hung worker to write its stack
 STEP_ALL = Order(Kind.STEP)
 STUCK_SHARE = 0.5  # of the deadline, after which a silent worker is named
 
@@ -267,8 +266,7 @@ class Fleet:
         position = int(self._words[process.worker][POSITION])
         if kind == "hung":
             with suppress(OSError):
-                process.ask_for_stack()
-            time.sleep(STACK_SECONDS)
+                process.leave_note()
         del self._processes[process.worker]
         ended = process.kill()
         # Without the time it took, which is told beside: this text gets into events.jsonl.

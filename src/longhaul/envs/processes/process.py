@@ -9,8 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from longhaul.core.errors import EnvError, ResourceError
@@ -19,7 +20,7 @@ from longhaul.envs.processes.entry import PROGRAM
 
 REAP_SECONDS = 10.0
 LONGEST_CRASH_NOTE = 8000
-STACK_SECONDS = 0.5  # for a living worker to write its stack
+STACK_SECONDS = 1.0  # for a worker to write its stack; on a busy machine it waits for its turn
 STACK_LOOK_SECONDS = 0.01
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -32,6 +33,8 @@ class WorkerProcess:
     channel: Channel
     popen: subprocess.Popen[bytes]
     crash: BinaryIO  # where the interpreter writes its stack when it is killed by its own fault
+    asking: threading.Lock = field(default_factory=threading.Lock)
+    """Held by who waits for the stack: a watchdog's thread may want it as well."""
 
     @property
     def pid(self) -> int:
@@ -57,10 +60,17 @@ class WorkerProcess:
         self.channel.close()
         return _ended(status)
 
-    def ask_for_stack(self) -> None:
-        """Have a hung worker write down where it is; a stopped one will not."""
-        if self.popen.poll() is None:
+    def leave_note(self) -> None:
+        """Have a hung worker note where it is, and wait until it has; a stopped one will not."""
+        with self.asking:
+            if self._ask():
+                self._written()
+
+    def _ask(self) -> bool:
+        lives = self.popen.poll() is None
+        if lives:
             os.kill(self.pid, signal.SIGUSR1)
+        return lives
 
     def stack(self) -> str:
         """Return where a living worker is in its program, empty if it does not say in time.
@@ -68,12 +78,13 @@ class WorkerProcess:
         What it wrote is taken away, so that the note of a crash holds the crash alone.
         """
         try:
-            self.ask_for_stack()
-            note = self._written()
-            descriptor = self.crash.fileno()
-            # Both ends share one position in the note.
-            os.ftruncate(descriptor, 0)
-            os.lseek(descriptor, 0, os.SEEK_SET)
+            with self.asking:
+                self._ask()
+                note = self._written()
+                descriptor = self.crash.fileno()
+                # Both ends share one position in the note.
+                os.ftruncate(descriptor, 0)
+                os.lseek(descriptor, 0, os.SEEK_SET)
         except (OSError, ValueError):  # it is being replaced at this moment
             return ""
         return note

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from longhaul.core.errors import LonghaulError
+from longhaul.core.errors import ConfigError
 from longhaul.envs.nes.instructions import INSTRUCTIONS
 
 PROGRAM_BYTES = 0x8000
@@ -32,7 +32,7 @@ SOMEWHERE = 0x7FFF
 """What a name stands for until it is met: no address of the zero page."""
 
 
-class AssemblyError(LonghaulError):
+class AssemblyError(ConfigError):
     """A program cannot be assembled."""
 
 
