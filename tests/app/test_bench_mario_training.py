@@ -47,18 +47,21 @@ def trained(name: str, *speeds: tuple[float, float], ours: bool = True) -> Train
 
 def test_ours_is_measured_with_one_thread_and_two_overlapped_and_not() -> None:
     request = BenchRequest("none", total_timesteps=96, repeats=1)
-    found = bench_game_training(sources("fast"), request, NOWHERE)
+    told: list[str] = []
+    found = bench_game_training(sources("fast"), request, NOWHERE, told.append)
     (speeds,) = found.presets
+    assert len(told) == 4
+    assert all(re.match(r"fast: longhaul, . threads?.*: [\d,]+ steps/s", line) for line in told)
     assert [row.name for row in speeds.ours] == [
         "longhaul, 1 thread",
         "longhaul, 1 thread, overlap",
         "longhaul, 2 threads",
         "longhaul, 2 threads, overlap",
     ]
-    told = json.loads(found.as_json())["presets"]["fast"]
-    assert all(each[0] > 0 for each in told["steps_per_cpu_second"].values())
-    assert all({"collect", "learn"} <= shares.keys() for shares in told["shares"].values())
-    assert set(told["ratios"]) == {
+    values = json.loads(found.as_json())["presets"]["fast"]
+    assert all(each[0] > 0 for each in values["steps_per_cpu_second"].values())
+    assert all({"collect", "learn"} <= shares.keys() for shares in values["shares"].values())
+    assert set(values["ratios"]) == {
         "longhaul, 1 thread, overlap / off",
         "longhaul, 2 threads, overlap / off",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Callable
@@ -54,9 +55,15 @@ def trains_game(task: str) -> bool:
 
 
 def bench_game_training(
-    sources: ConfigSources, request: BenchRequest, pythons: PeerPythons
+    sources: ConfigSources,
+    request: BenchRequest,
+    pythons: PeerPythons,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Training:
-    """Measure one preset beside the peers; without one, `fast` alone and `pixels` beside them."""
+    """Measure one preset beside the peers; without one, `fast` alone and `pixels` beside them.
+
+    Every measurement is told as it is taken: all of them take many minutes.
+    """
     if request.repeats < 1:
         raise ConfigError("--repeats must be at least 1")
     choices = ("none", *PEERS, "all")
@@ -66,33 +73,37 @@ def bench_game_training(
     presets = (sources.preset,) if sources.preset else BOTH_PRESETS
     found = []
     for preset in presets:
-        config = resolve(replace(sources, preset=preset))
+        config = measured_config(resolve(replace(sources, preset=preset)), request.total_timesteps)
         is_alone = not sources.preset and preset != "pixels"
-        found.append(bench_preset(preset, config, request, () if is_alone else chosen, pythons))
+        rows, left_out = peer_rows(() if is_alone else chosen, config, pythons)
+        speeds = bench_preset(preset, config, rows, request.repeats, tell)
+        found.append(replace(speeds, left_out=left_out))
     return Training(sources.task, tuple(found))
 
 
 def bench_preset(
     preset: str,
     config: RunConfig,
-    request: BenchRequest,
-    peers: tuple[str, ...],
-    pythons: PeerPythons,
+    rows: tuple[PeerRow, ...],
+    repeats: int,
+    tell: Callable[[str], None],
 ) -> PresetSpeeds:
     """Measure all systems in turn, again and again."""
-    config = measured_config(config, request.total_timesteps)
-    rows, left_out = peer_rows(peers, config, pythons)
     ours: dict[tuple[int, bool], list[Speed]] = {}
     shares: dict[tuple[int, bool], dict[str, float]] = {}
     theirs: list[list[Speed]] = [[] for _ in rows]
-    for _ in range(request.repeats):
-        for threads in THREADS:
-            for overlap in (False, True):
-                speed, split = measure_ours(config, threads=threads, overlap=overlap)
-                ours.setdefault((threads, overlap), []).append(speed)
-                shares[threads, overlap] = split
+
+    def keep(speeds: list[Speed], title: str, speed: Speed) -> None:
+        speeds.append(speed)
+        tell(f"{preset}: {title}: {speed.wall:,.0f} steps/s, {speed.per_core:,.0f} steps/CPU-s")
+
+    for _ in range(repeats):
+        for key in itertools.product(THREADS, (False, True)):
+            threads, overlap = key
+            speed, shares[key] = measure_ours(config, threads=threads, overlap=overlap)
+            keep(ours.setdefault(key, []), our_title(*key), speed)
         for row, speeds in zip(rows, theirs, strict=True):
-            speeds.append(speed_of(row.measure(config)))
+            keep(speeds, row.title, speed_of(row.measure(config)))
     return PresetSpeeds(
         preset,
         conditions(config),
@@ -103,7 +114,6 @@ def bench_preset(
             Trained(row.title, tuple(each), has_our_consoles=row.has_our_consoles)
             for row, each in zip(rows, theirs, strict=True)
         ),
-        left_out,
     )
 
 

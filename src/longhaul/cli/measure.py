@@ -66,7 +66,8 @@ def bench_train(
     if trains_game(task):
         pythons = PeerPythons(peer_python, sample_factory_python)
         named = ConfigSources(task=task, preset=preset, overrides=overrides or ())
-        game = bench_game_training(named, BenchRequest(peer, total_timesteps, repeats), pythons)
+        asked = BenchRequest(peer, total_timesteps, repeats)
+        game = bench_game_training(named, asked, pythons, lambda line: typer.echo(line, err=True))
         typer.echo(game.as_json() if as_json else game.as_text())
         return
     request = BenchRequest(peer, total_timesteps or DEFAULT_TIMESTEPS, repeats)
