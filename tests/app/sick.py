@@ -51,10 +51,10 @@ class OneSlow(Walk):
         return super().step(action)
 
 
-def hang_until_noticed(crash: str) -> None:
+def hang_until_noticed(crash: str, stage: str) -> None:
     """Stand still until the watchdog has written down that somebody does."""
     never, until = threading.Event(), time.monotonic() + LONGEST_HANG
-    while not any(Path(crash).glob("stall-*.txt")) and time.monotonic() < until:
+    while not any(Path(crash).glob(f"stall-{stage}-*.txt")) and time.monotonic() < until:
         never.wait(0.05)  # where it hangs
 
 
@@ -72,7 +72,7 @@ class Hanging(Walk):
     def step(self, action: Any) -> Result:
         self.taken += 1
         if self.taken == 100:
-            hang_until_noticed(self.crash)
+            hang_until_noticed(self.crash, "collect")
         return super().step(action)
 
 
@@ -84,7 +84,7 @@ class HangingLearner(PPOLearner):
     def update(self, rollout: Rollout, settings: Settings) -> Metrics:
         metrics = super().update(rollout, settings)
         if metrics["train/n_updates"] == 3:
-            hang_until_noticed(self.crash)
+            hang_until_noticed(self.crash, "learn")
         return metrics
 
 

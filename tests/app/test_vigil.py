@@ -35,7 +35,8 @@ def test_an_environment_that_hangs_is_dumped_with_its_line(tmp_path: Path) -> No
     run = begin_run(config, tmp_path)
     crash.symlink_to(run.crash)  # the run's folder has a name of its own
     assert carry_out(run, config, QUIET) == 0
-    (stall, *_) = [row for row in stalls(run) if row["stage"] == "collect"]
+    # A busy machine may be silent for so short a time elsewhere as well: the last one counts.
+    *_, stall = [row for row in stalls(run) if row["stage"] == "collect"]
     assert stall["where"].endswith(f"sick.py:{sick.HANGS_AT} in hang_until_noticed")
     dump = (run.crash / stall["file"]).read_text()
     assert "never.wait(0.05)  # where it hangs" in dump
@@ -51,7 +52,7 @@ def test_a_learner_that_hangs_is_dumped_with_its_line(
     run = begin_run(config, tmp_path)
     monkeypatch.setattr(sick.HangingLearner, "crash", str(run.crash))
     assert carry_out(run, config, QUIET) == 0
-    (stall, *_) = [row for row in stalls(run) if row["stage"] == "learn"]
+    *_, stall = [row for row in stalls(run) if row["stage"] == "learn"]
     assert stall["where"].endswith(f"sick.py:{sick.HANGS_AT} in hang_until_noticed")
     assert "HangingLearner" not in stall["where"]
     assert "sick.py" in (run.crash / stall["file"]).read_text()

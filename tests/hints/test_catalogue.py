@@ -204,6 +204,26 @@ def test_a_task_that_is_solved_may_be_sure_of_itself_and_flat() -> None:
         assert stream.hints_of(BY_NAME[name]) == []
 
 
+def test_one_leap_is_told_at_once_and_what_comes_of_it_is_laid_to_it() -> None:
+    def metrics(number: int) -> dict[str, float]:
+        return {
+            **healthy(number),
+            "rollout/ep_rew_mean": 9.4,
+            "train/approx_kl": 36.0 if number == 2 else 0.0,
+            "train/clip_fraction": 0.6 if number == 2 else 0.0,
+            "train/entropy_loss": -0.7 if number <= 2 else -1e-12,
+        }
+
+    stream = Stream(metrics, 120)
+    ((iteration, leap),) = stream.hints_of(BY_NAME["updates-too-large"])
+    assert iteration == 2
+    assert "moved by 36 nats" in leap.text
+    assert stream.hints_of(BY_NAME["updates-too-small"]) == []
+    _, collapse = stream.hints_of(BY_NAME["entropy-abnormal"])[0]
+    assert "36 nats (approx. KL, iteration 2)" in collapse.text
+    assert collapse.finding.setting == "learn.learning_rate"
+
+
 def test_a_gate_at_its_last_stage_or_without_a_blocking_metric_is_not_stuck() -> None:
     stream = Stream(lambda number: {"gate/pace_held": float(number), "gate/pace_stage": 4.0})
     assert stream.hints_of(BY_NAME["gate-stuck"]) == []

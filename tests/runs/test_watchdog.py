@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -168,6 +169,22 @@ def test_a_healthy_run_leaves_no_crash_folder_behind(listening: Listening) -> No
     with listening.watchdog(Pulse()):
         pass
     assert not any(listening.crash.iterdir())
+
+
+@pytest.mark.slow
+def test_native_code_that_holds_the_interpreter_is_named(tmp_path: Path) -> None:
+    told: list[str] = []
+    config = WatchConfig(least_seconds=0.5, first_seconds=0.5)
+    reporting = Reporting(tmp_path / "crash", told.append, lambda event, **facts: None)
+    with Watchdog(Pulse(), config, reporting, Clocks()) as watchdog:
+        while not any(tmp_path.glob("crash/interpreter-held-*.txt")):
+            watchdog.look(0.0)
+        ctypes.PyDLL(None).sleep(9)  # keeps the interpreter's lock
+        while not any("held up the whole interpreter" in text for text in told):
+            watchdog.look(0.0)
+    (held,) = (text for text in told if "held up" in text)
+    assert "test_native_code_that_holds_the_interpreter_is_named" in held
+    assert (tmp_path / "crash" / "interpreter-held-1.txt").exists()
 
 
 def test_stacks_of_threads_begin_with_the_main_one() -> None:

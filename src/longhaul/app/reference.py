@@ -12,6 +12,7 @@ from longhaul.app.assemble import build_settings, build_task
 from longhaul.app.config import FREE_TO_CHANGE, RunConfig
 from longhaul.app.configure import from_values
 from longhaul.app.metrics import GENERAL
+from longhaul.app.reference_hints import rule_blocks
 from longhaul.app.registry import find_kind, task_names
 from longhaul.app.wording import code, default_words, sentence, table, type_words
 from longhaul.core.config import field_docs, field_types
@@ -34,6 +35,7 @@ def reference_pages() -> dict[str, str]:
         "metrics.md": metrics_page(),
         "old-names.md": old_names_page(),
         "schedule.md": schedule_page(),
+        "hints.md": page("Hints", *rule_blocks(example_tasks().values())),
         "exit-codes.md": exit_codes_page(),
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, Protocol
 
 from longhaul.core.progress import Progress
@@ -19,6 +20,12 @@ SCHEDULED = "scheduled"
 Fact = bool | int | float | str
 Facts = Mapping[str, Any]
 """What is fixed for a run: its config with dotted keys, and what is known of its task."""
+
+
+@lru_cache(maxsize=8192)
+def matches(name: str, pattern: str) -> bool:
+    """Whether a metric's name fits a pattern in which `*` stands for any text."""
+    return fnmatchcase(name, pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +137,7 @@ class Recent:
     def names(self, pattern: str) -> list[str]:
         """Return the metrics measured in this iteration whose names match, `*` for any text."""
         return [
-            name
-            for name in self.series
-            if fnmatchcase(name, pattern) and self.last(name) is not None
+            name for name in self.series if matches(name, pattern) and self.last(name) is not None
         ]
 
     def number(self, fact: str, otherwise: float = 0.0) -> float:

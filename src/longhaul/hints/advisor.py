@@ -6,11 +6,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 from longhaul.core.errors import ConfigError
-from longhaul.core.hint import HISTORY, OPENING, Facts, Hint, Recent, Rule, Series
+from longhaul.core.hint import HISTORY, OPENING, Facts, Hint, Recent, Rule, Series, matches
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
 from longhaul.core.state import State
@@ -37,7 +36,8 @@ class _Kept:
         if self.count % self.stride == 0:
             self.history.append((iteration, value))
             if len(self.history) > HISTORY:
-                self.history, self.stride = self.history[::2], 2 * self.stride
+                del self.history[1::2]
+                self.stride *= 2
         self.count += 1
         self.iterations.append(iteration)
         self.values.append(value)
@@ -77,6 +77,7 @@ class Advisor:
         """Forget everything that was shown and told."""
         self._span = 0
         self._kept: dict[str, _Kept] = {}
+        self._series: dict[str, Series] = {}  # what is kept, as rules see it
         self._told: dict[str, _Told] = {}
         self._broken: set[str] = set()
 
@@ -90,21 +91,22 @@ class Advisor:
             if window:
                 kept = self._kept.get(name)
                 if kept is None:
-                    kept = self._kept[name] = _Kept(window)
+                    kept = self._keep(name, _Kept(window))
                 kept.add(progress.iteration, float(value))
-        series = {
-            name: Series(kept.opening, kept.iterations, kept.values, kept.history)
-            for name, kept in self._kept.items()
-        }
-        recent = Recent(progress, self._span, self._facts, series)
+        recent = Recent(progress, self._span, self._facts, self._series)
         hints = [self._ask(rule, recent) for rule in self._rules]
         return tuple(hint for hint in hints if hint is not None)
+
+    def _keep(self, name: str, kept: _Kept) -> _Kept:
+        self._kept[name] = kept
+        self._series[name] = Series(kept.opening, kept.iterations, kept.values, kept.history)
+        return kept
 
     def _window(self, name: str) -> int:
         windows = [
             rule.window
             for rule in self._rules
-            if any(fnmatchcase(name, pattern) for pattern in rule.reads)
+            if any(matches(name, pattern) for pattern in rule.reads)
         ]
         return max(windows, default=0)
 
@@ -157,7 +159,7 @@ class Advisor:
             window = self._wanted.setdefault(name, self._window(name))
             if not window:
                 continue
-            self._kept[name] = _Kept(
+            restored = _Kept(
                 window,
                 [float(value) for value in saved["opening"]],
                 deque((int(number) for number in saved["iterations"]), window),
@@ -166,6 +168,7 @@ class Advisor:
                 int(saved["stride"]),
                 int(saved["count"]),
             )
+            self._keep(name, restored)
         known = {rule.name for rule in self._rules}
         self._told = {
             name: _Told(int(iteration), int(times))

@@ -13,17 +13,16 @@ from longhaul.core.config import convert
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.hint import Rule
 from longhaul.hints.advisor import refuse_twins
-from longhaul.hints.learning import (
-    EntropyAbnormal,
+from longhaul.hints.learning import EntropyAbnormal, LossAbnormal
+from longhaul.hints.returns import EndingPays, EpisodesNeverEnd, EvaluationApart, ReturnsFlat
+from longhaul.hints.speed import DeviceIdle, MemoryGrows, OneEnvSlow, ThroughputDropped
+from longhaul.hints.steering import ExpertsCollapsed, GateStuck, QueueLow, ReplayUnderfilled
+from longhaul.hints.updates import (
     GradientsTooLong,
-    LossAbnormal,
     StillWarmingUp,
     UpdatesTooLarge,
     UpdatesTooSmall,
 )
-from longhaul.hints.returns import EndingPays, EpisodesNeverEnd, EvaluationApart, ReturnsFlat
-from longhaul.hints.speed import DeviceIdle, MemoryGrows, OneEnvSlow, ThroughputDropped
-from longhaul.hints.steering import ExpertsCollapsed, GateStuck, QueueLow, ReplayUnderfilled
 
 GENERAL: tuple[Rule, ...] = (
     ReturnsFlat(),

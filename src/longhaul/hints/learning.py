@@ -1,130 +1,22 @@
-"""Rules about the learner: how far it moves, its loss, its entropy, its step size."""
+"""Rules about what the learner makes of the policy: its loss and its entropy."""
 
 from __future__ import annotations
 
-import itertools
-import math
 from dataclasses import dataclass
 
 from longhaul.core.hint import Finding, Recent
 from longhaul.hints.words import median, number, rounded
 
-KL, CLIPPED, RATE = "train/approx_kl", "train/clip_fraction", "train/learning_rate"
-ENTROPY, LOSS, EXPLAINED = "train/entropy_loss", "train/value_loss", "train/explained_variance"
-RETURN, SPREAD, GRADIENT = "rollout/ep_rew_mean", "policy/std", "train/grad_norm"
+KL, RATE, ENTROPY = "train/approx_kl", "train/learning_rate", "train/entropy_loss"
+LOSS, EXPLAINED = "train/value_loss", "train/explained_variance"
+RETURN, SPREAD = "rollout/ep_rew_mean", "policy/std"
 SKIPPED, ROLLBACKS = "fault/skipped_updates", "fault/rollbacks"
-HEALTHY_CLIPPED = 0.1
 RATE_KEY, ENTROPY_KEY = "learn.learning_rate", "learn.entropy_weight"
+SURE = 20  # iterations after which a policy that tries nothing else is told of
 MOST_ENTROPY = "action.most_entropy"
 """A fact: the entropy of a policy that chooses at random, for discrete actions."""
 SOLVED = "solved"
 """A fact: the return at which the task counts as solved, where that is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class UpdatesTooLarge:
-    """The policy moves too far in one update: KL or clip fraction is far above what PPO takes."""
-
-    name: str = "updates-too-large"
-    window: int = 10
-    """Iterations whose median is judged."""
-    cooldown: int = 200
-    """Iterations before it speaks again, twice as many each time."""
-    most_kl: float = 0.1
-    """Largest divergence that is taken for healthy."""
-    most_clipped: float = 0.4
-    """Largest share of clipped ratios that is taken for healthy."""
-    healthy_kl: float = 0.02
-    """The divergence the advice aims at."""
-    ruinous_kl: float = 1.0
-    """A divergence that is told of at once: one such update can undo all learning for good."""
-    timed: bool = False
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """How far the policy moved, and with which step size."""
-        return (KL, CLIPPED, RATE)
-
-    def judge(self, recent: Recent) -> Finding | None:
-        """Compare the medians with their limits, and the last update with what ruins a policy."""
-        last = recent.last(KL) or 0.0
-        if last > self.ruinous_kl:
-            return self._found(recent, "In the last iteration", last, recent.last(CLIPPED))
-        divergences = list(recent.values(KL, self.window))
-        if len(divergences) < self.window:
-            return None
-        shares = list(recent.values(CLIPPED, self.window))
-        divergence, clipped = median(divergences), median(shares) if shares else None
-        if divergence <= self.most_kl and (clipped or 0.0) <= self.most_clipped:
-            return None
-        return self._found(recent, f"In the last {self.window} iterations", divergence, clipped)
-
-    def _found(
-        self, recent: Recent, when: str, divergence: float, clipped: float | None
-    ) -> Finding:
-        rate = recent.last(RATE) or recent.number(RATE_KEY)
-        # The divergence grows with the square of the step, the share of clipped ratios with it.
-        factor = min(
-            math.sqrt(self.healthy_kl / max(divergence, self.healthy_kl)),
-            HEALTHY_CLIPPED / max(clipped or 0.0, HEALTHY_CLIPPED),
-        )
-        lower = rounded(rate * max(factor, 0.01))
-        told = "" if clipped is None else f" and {100 * clipped:.0f} % of the ratios were clipped"
-        return Finding(
-            evidence=(
-                f"{when} the policy moved by {number(divergence)} nats an update (approx. KL)"
-                f"{told}; healthy is about {self.healthy_kl:g}."
-            ),
-            cause="Steps that long undo what the steps before them learned.",
-            advice=(
-                f"Lower {recent.setting(RATE_KEY)} from {number(rate)} to {number(lower)}, or let "
-                f"learn.kl_stop = {self.healthy_kl:g} end the epochs early."
-            ),
-            setting=RATE_KEY,
-            value=lower,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class UpdatesTooSmall:
-    """The policy hardly moves although the learning rate is not being lowered."""
-
-    name: str = "updates-too-small"
-    window: int = 40
-    """Iterations in all of which it hardly moved."""
-    cooldown: int = 400
-    """Iterations before it speaks again, twice as many each time."""
-    least_kl: float = 2e-5
-    """Divergence below which a policy hardly moves."""
-    timed: bool = False
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """How far the policy moved, and with which step size."""
-        return (KL, CLIPPED, RATE)
-
-    def judge(self, recent: Recent) -> Finding | None:
-        """Compare the largest divergence with the limit."""
-        divergences = recent.values(KL, self.window)
-        rates = recent.values(RATE, self.window)
-        if len(divergences) < self.window or len(rates) < self.window:
-            return None
-        most = max(divergences)
-        rate, begun = rates[-1], recent.number(RATE_KEY, rates[-1])
-        is_scheduled = rates[-1] != rates[0] or rate < begun / 2
-        if is_scheduled or most >= self.least_kl or any(recent.values(CLIPPED, self.window)):
-            return None
-        higher = rounded(3 * rate)
-        return Finding(
-            evidence=(
-                f"For {self.window} iterations no update moved the policy by more than "
-                f"{number(most)} nats (approx. KL), and not one ratio was clipped."
-            ),
-            cause="The steps are so short that the run spends its rollouts and learns nothing.",
-            advice=f"Raise {recent.setting(RATE_KEY)} from {number(rate)} to {number(higher)}.",
-            setting=RATE_KEY,
-            value=higher,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +109,10 @@ class EntropyAbnormal:
         most = recent.number(MOST_ENTROPY)
         if most <= 0:
             return self._judge_spread(recent)
-        losses = recent.values(ENTROPY, self.window)
-        if len(losses) < self.window:
-            return None
-        entropies = [-loss for loss in losses]
-        if max(entropies[-10:]) < self.low * most:
+        entropies = [-loss for loss in recent.values(ENTROPY, self.window)]
+        if len(entropies) >= SURE and max(entropies[-SURE:]) < self.low * most:
             return None if self._is_well(recent) else self._too_low(recent, entropies[-1], most)
-        if min(entropies) > self.high * most:
+        if len(entropies) >= self.window and min(entropies) > self.high * most:
             return self._too_high(recent, entropies[-1], most)
         return None
 
@@ -250,21 +139,35 @@ class EntropyAbnormal:
     def _is_well(self, recent: Recent) -> bool:
         """Whether the task is solved or returns still grow: a policy may then be sure of itself."""
         returns = list(recent.values(RETURN, self.window))
-        if len(returns) < self.window:
+        if len(returns) < SURE:
             return False
         if SOLVED in recent.facts and returns[-1] >= recent.number(SOLVED):
             return True
-        before, now = median(returns[: self.window // 3]), median(returns[-self.window // 3 :])
+        third = len(returns) // 3
+        before, now = median(returns[:third]), median(returns[-third:])
         return now > before + 0.02 * abs(before)
 
     def _too_low(self, recent: Recent, entropy: float, most: float) -> Finding:
-        weight = recent.number(ENTROPY_KEY)
+        weight, rate = recent.number(ENTROPY_KEY), recent.number(RATE_KEY)
         higher = rounded(max(3 * weight, 0.01))
+        farthest, at = max((value, at) for at, value in recent.history(KL) or ((0, 0.0),))
+        evidence = (
+            f"The policy's entropy is {number(entropy)} nats of {number(most)} possible, while "
+            "returns no longer grow."
+        )
+        if farthest > 1.0:
+            lower = rounded(rate / 10)
+            return Finding(
+                evidence,
+                f"An update that moved it by {number(farthest)} nats (approx. KL, iteration "
+                f"{at:,}) made it certain of itself, and a policy that is certain learns no more.",
+                f"Begin anew with {recent.setting(RATE_KEY)} lowered from {number(rate)} to "
+                f"{number(lower)}.",
+                RATE_KEY,
+                lower,
+            )
         return Finding(
-            evidence=(
-                f"The policy's entropy is {number(entropy)} nats of {number(most)} possible, "
-                "while returns no longer grow."
-            ),
+            evidence=evidence,
             cause="It always chooses the same actions and will not find anything better.",
             advice=(
                 f"Raise {recent.setting(ENTROPY_KEY)} from {number(weight)} to {number(higher)}."
@@ -296,94 +199,4 @@ class EntropyAbnormal:
             f"{number(rate)} to {number(higher)}.",
             RATE_KEY,
             higher,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class GradientsTooLong:
-    """Gradients are so long that shortening them leaves only their direction."""
-
-    name: str = "gradients-too-long"
-    window: int = 20
-    """Iterations whose median is judged."""
-    cooldown: int = 400
-    """Iterations before it speaks again, twice as many each time."""
-    most: float = 100.0
-    """How many times learn.max_grad_norm is too long."""
-    timed: bool = False
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The length before shortening."""
-        return (GRADIENT,)
-
-    def judge(self, recent: Recent) -> Finding | None:
-        """Compare the median length with the longest that is followed as it is."""
-        limit = recent.number("learn.max_grad_norm")
-        lengths = list(recent.values(GRADIENT, self.window))
-        if limit <= 0 or len(lengths) < self.window or median(lengths) <= self.most * limit:
-            return None
-        evidence = (
-            f"Gradients are {number(median(lengths))} long and cut to {number(limit)}, "
-            f"{number(median(lengths) / limit)} times shorter."
-        )
-        if not recent.facts.get("learn.normalise_reward"):
-            return Finding(
-                evidence,
-                "Rewards are large, so the value loss drowns what the policy has to learn.",
-                "Set learn.normalise_reward = true, or divide the rewards.",
-                "learn.normalise_reward",
-                value=True,
-            )
-        weight = recent.number("learn.value_weight")
-        lower = rounded(weight / 2)
-        return Finding(
-            evidence,
-            "One part of the loss drowns the others.",
-            f"Lower learn.value_weight from {number(weight)} to {number(lower)}.",
-            "learn.value_weight",
-            lower,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class StillWarmingUp:
-    """The learning rate is still on its way up, so flat curves mean nothing yet."""
-
-    name: str = "still-warming-up"
-    window: int = 30
-    """Iterations in all of which the rate rose."""
-    cooldown: int = 400
-    """Iterations before it speaks again, twice as many each time."""
-    share: float = 0.5
-    """Share of learn.learning_rate below which it is worth saying."""
-    timed: bool = False
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The step size."""
-        return (RATE,)
-
-    def judge(self, recent: Recent) -> Finding | None:
-        """Look for a rate that only rises and is far from where it is to be."""
-        rates, goal = recent.values(RATE, self.window), recent.number(RATE_KEY)
-        if len(rates) < self.window or rates[-1] >= self.share * goal:
-            return None
-        rises = all(before <= after for before, after in itertools.pairwise(rates))
-        gained = (rates[-1] - rates[0]) / (self.window - 1)
-        if not rises or gained <= 0:
-            return None
-        left = (goal - rates[-1]) / gained
-        return Finding(
-            evidence=(
-                f"At iteration {recent.progress.iteration:,} the learning rate is "
-                f"{number(rates[-1])}, {100 * rates[-1] / goal:.0f} % of {RATE_KEY} = "
-                f"{number(goal)}, and still rising."
-            ),
-            cause="The schedule is warming up: curves that are flat so far say nothing.",
-            advice=(
-                f"At this pace it takes {number(left)} iterations more; shorten the ramp of "
-                f"{RATE_KEY} in [[schedule]] to a third if that is too long."
-            ),
-            setting="schedule",
         )

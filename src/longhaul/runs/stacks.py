@@ -68,6 +68,11 @@ def innermost_line(stack: str) -> str:
     return ""
 
 
+def main_line(stacks: str) -> str:
+    """Return the innermost line of the main thread, which `faulthandler` writes last."""
+    return innermost_line(stacks.rpartition("Thread 0x")[2])
+
+
 def next_file(folder: Path, stem: str) -> Path:
     """Return the first name of `stem`-1.txt, `stem`-2.txt, ... that is not taken."""
     number = 1

@@ -17,6 +17,7 @@ from longhaul.runs.clocks import Clocks
 from longhaul.runs.stacks import (
     ThreadStack,
     innermost_line,
+    main_line,
     next_file,
     thread_stacks,
 )
@@ -226,7 +227,7 @@ class Watchdog:
 
     def _tell_held(self) -> None:
         assert self._held is not None
-        where = innermost_line(self._held_path.read_text(errors="replace"))
+        where = main_line(self._held_path.read_text(errors="replace"))
         path = next_file(self._reporting.crash, "interpreter-held")
         self._held_path.rename(path)
         self._held.close()
