@@ -1,10 +1,18 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import pytest
 
-from longhaul.app.bench import Benchmark, BenchRequest, Measured, Stopwatch, bench_training
+from longhaul.app.bench import (
+    Benchmark,
+    BenchRequest,
+    Measured,
+    Stopwatch,
+    bench_training,
+    measure_run,
+)
 from longhaul.app.peer_sb3 import build_sb3
 from longhaul.core.errors import ConfigError
 from longhaul.core.progress import Progress
@@ -74,6 +82,20 @@ def test_the_table_shows_both_speeds_and_their_ratio() -> None:
     assert "ratio 3.00 (each repeat: 3.00 2.00 4.00)" in text
     assert "longhaul's time: collect 75 %, learn 25 %" in text
     assert json.loads(both.as_json())["ratios"] == [3.0, 2.0, 4.0]
+
+
+def test_a_signal_ends_the_whole_measurement() -> None:
+    class Terminated(Stopwatch):
+        """Is there when the run's first iteration begins, and asks for its end."""
+
+        def __call__(self, progress: Progress) -> str | None:
+            if progress.iteration == 0:
+                signal.raise_signal(signal.SIGTERM)
+            return super().__call__(progress)
+
+    with pytest.raises(SystemExit) as stopped:
+        measure_run(small_config(), Terminated())
+    assert stopped.value.code == 128 + signal.SIGTERM
 
 
 def test_a_stopwatch_needs_an_iteration_after_the_first() -> None:

@@ -208,7 +208,10 @@ def measure_run(config: RunConfig, watch: Stopwatch) -> list[dict[str, Any]]:
     """Train a complete run in a temporary place and return its metrics."""
     with TemporaryDirectory(prefix="longhaul-bench-") as folder:
         run = begin_run(config, Path(folder))
-        carry_out(run, config, Asked(quiet=True), also_until=watch)
+        code = carry_out(run, config, Asked(quiet=True), also_until=watch)
+        if code:
+            # A signal ended the run: it is meant for the whole measurement.
+            raise SystemExit(code)
         return list(read_metrics(run).rows)
 
 
