@@ -96,6 +96,19 @@ def test_the_same_call_makes_the_same_film(run: RunDirectory, tmp_path: Path) ->
     assert films[0] == films[1]
 
 
+def test_what_comes_after_a_close_look_is_shown_four_times_as_fast(run: RunDirectory) -> None:
+    trained = load_trained(run, "latest")
+    (case,) = choose(played_cases(run, trained), "best", 1)
+    report = replace(trained.config.report, film_closely=5)
+    hurried = replace(trained, config=replace(trained.config, report=report))
+    reel = Reel(hurried, case, {})
+    steps = [moment.step for _, _, moment in reel.scenes()]
+    last = case.episode.length
+    assert last > 9
+    assert steps == sorted({*range(6), *range(8, last, 4), last})
+    assert reel.same
+
+
 def test_an_evaluation_is_made_where_there_is_none(tmp_path: Path) -> None:
     run = finished_run(tmp_path, "evaluate.final_episodes=3", "evaluate.greedy=false")
     for file in run.evaluations.iterdir():

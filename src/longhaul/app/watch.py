@@ -33,6 +33,8 @@ MOST_FRAMES = 1500
 HELD_SECONDS = 1.0
 """How long the end stands still."""
 GIF_STRIDE = 3
+HURRY = 4
+"""How many times as fast the rest of an episode is shown once it was looked at closely."""
 MANY_ROWS = 1000
 STEERED = ("gate/", "curriculum/", "starts/", "tail/")
 """Groups of metrics that tell where a schedule stands."""
@@ -150,13 +152,18 @@ class Reel:
             narrator = Narrator(replay.spec, self._notes, trained.policy.shown_names)
             for moment in replay.moments():
                 caption = narrator.caption(moment)
-                if moment.step % self._stride and moment.ending is None:
+                if not self._is_shown(moment):
                     continue
                 picture = replay.picture()
                 if picture is None:
                     raise FilmError(f"{replay.spec.id} draws no pictures of itself")
                 self.same = self._matches(moment)
                 yield picture, caption, moment
+
+    def _is_shown(self, moment: Moment) -> bool:
+        closely = self._trained.config.report.film_closely
+        stride = max(self._stride, HURRY if 0 < closely < moment.step else 1)
+        return moment.step % stride == 0 or moment.ending is not None
 
     def _replay(self, settings: Settings) -> Replay:
         """Return the replay; one in less company where that is tried and goes the same way.

@@ -21,6 +21,10 @@ class ReportConfig:
     """Film so many of the worst episodes of every evaluation during training; the flag
     `--capture-video` films one."""
 
+    film_closely: int = 0
+    """Steps of an episode that are filmed one by one; what comes after them is shown four times as
+    fast. 0 shows the whole episode alike."""
+
     snapshots: int = 0
     """Checkpoints spread over the run to show side by side when training ends, each with the same
     moment of the same episode; 0 leaves it out. `checkpoint.keep_spread` keeps them."""
@@ -37,6 +41,7 @@ class ReportConfig:
         for name, value in (
             ("study", self.study),
             ("film_evaluations", self.film_evaluations),
+            ("film_closely", self.film_closely),
             ("snapshots", self.snapshots),
             ("snapshot_step", self.snapshot_step),
             ("snapshot_seed", self.snapshot_seed),

@@ -19,6 +19,10 @@ Picture = NDArray[np.uint8]  # [height, width, 3]
 MISSING = "films need the extra 'video': pip install 'longhaul[video]'"
 
 
+QUICK = "me=dia:subme=1:bframes=0:weightp=0:rc-lookahead=5"
+"""Two thirds of the time for a quarter more bytes, measured on drawn pictures of 1100 x 800."""
+
+
 class FilmError(ConfigError):
     """A film cannot be made or does not play."""
 
@@ -165,6 +169,7 @@ class Mp4Encoder:
             *("-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24"),
             *("-s", f"{width}x{height}", "-r", f"{self._rate:g}", "-i", "-", "-an"),
             *("-c:v", "libx264", "-preset", "veryfast", "-crf", "23", "-pix_fmt", "yuv420p"),
+            *("-x264-params", QUICK),
             *("-threads", "2", "-movflags", "+faststart", str(self._beside)),
         ]
         try:
@@ -210,13 +215,15 @@ class GifEncoder:
             self._palette = self._few_coloured(Image.fromarray(colours))
         self._file: Any = None
         self._frames = 0
+        self._shown: Picture | None = None
         self._size = (0, 0)
 
     def add(self, picture: Picture) -> None:
-        """Append one frame."""
+        """Append one frame, of which only what differs from the last one is written."""
         from PIL import GifImagePlugin
 
-        frame = self._image.fromarray(picture)
+        rows, columns = _changed(self._shown, picture)
+        frame = self._image.fromarray(np.ascontiguousarray(picture[rows, columns]))
         if self._palette is None:
             self._palette = self._few_coloured(frame)
         if self._file is None:
@@ -227,8 +234,10 @@ class GifEncoder:
             header, _ = GifImagePlugin.getheader(indexed, info={"loop": 0})
             loop = b"!\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00"
             self._file.write(b"".join(header) + loop)
-        data = GifImagePlugin.getdata(indexed, duration=self._hundredths * 10)
+        place = (columns.start, rows.start)
+        data = GifImagePlugin.getdata(indexed, offset=place, duration=self._hundredths * 10)
         self._file.write(b"".join(data))
+        self._shown = picture.copy()
         self._frames += 1
 
     def _few_coloured(self, frame: Any) -> Any:
@@ -256,6 +265,18 @@ class GifEncoder:
         if self._file is not None:
             self._file.close()
         self._beside.unlink(missing_ok=True)
+
+
+def _changed(before: Picture | None, after: Picture) -> tuple[slice, slice]:
+    """Return the rows and columns of the smallest box that holds every difference."""
+    height, width = after.shape[:2]
+    if before is None:
+        return slice(0, height), slice(0, width)
+    differs = (before != after).any(axis=-1)
+    rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
+    if not len(rows):
+        return slice(0, 1), slice(0, 1)  # a frame has at least one pixel
+    return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
 
 
 def count_frames(path: Path, command: str = "") -> int:

@@ -74,13 +74,20 @@ def stamp(canvas: Canvas, sprite: Sprite, column: int, row: int) -> None:
     reach = sprite.reach
     top, left = row - reach, column - reach
     side = 2 * reach + 1
+    if min(top, left) >= 0 and top + side <= canvas.shape[0] and left + side <= canvas.shape[1]:
+        _blend(canvas[top : top + side, left : left + side], sprite.keeps, sprite.adds)
+        return
     rows = slice(max(-top, 0), min(side, canvas.shape[0] - top))
     columns = slice(max(-left, 0), min(side, canvas.shape[1] - left))
     if rows.start >= rows.stop or columns.start >= columns.stop:
         return
     patch = canvas[top + rows.start : top + rows.stop, left + columns.start : left + columns.stop]
-    blended = patch * sprite.keeps[rows, columns]
-    blended += sprite.adds[rows, columns]
+    _blend(patch, sprite.keeps[rows, columns], sprite.adds[rows, columns])
+
+
+def _blend(patch: Canvas, keeps: Grid, adds: Grid) -> None:
+    blended = patch * keeps
+    blended += adds
     patch[...] = blended
 
 
