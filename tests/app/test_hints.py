@@ -68,7 +68,7 @@ def test_an_environment_that_never_ends_is_noticed(tmp_path: Path) -> None:
 
 def test_one_environment_that_is_fifty_times_slower_is_noticed(tmp_path: Path) -> None:
     run = finished_run(
-        tmp_path, "num_envs=4", "collect.steps=40", "total_timesteps=2400", "env.runtime=serial",
+        tmp_path, "num_envs=4", "collect.steps=52", "total_timesteps=4160", "env.runtime=serial",
         task="gym:Sick/OneSlow-v0",
     )  # fmt: skip
     hint = said(run)["one-env-slow"]

@@ -6,6 +6,7 @@ All of them look at timings, so what they say belongs to one process and not to 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import dataclass
 
 from longhaul.core.hint import Finding, Recent
@@ -16,7 +17,7 @@ COLLECT, LEARN, OTHER = "time/collect_seconds", "time/learn_seconds", "time/othe
 USUAL_STEP, SLOWEST_STEP = "time/env_step_ms_median", "time/env_step_ms_slowest"
 SLOWEST_ENV = "time/env_slowest"
 MEMORY, DEVICE_LOAD = "mem/rss", "gpu/*_percent_mean"
-MEGABYTE, LEAST_POINTS = float(1 << 20), 20
+MEGABYTE, LEAST_POINTS, MOSTLY = float(1 << 20), 20, 0.7
 MACHINE_MEMORY = "machine.memory_mb"
 """A fact: the memory of the machine, in MB."""
 DEVICE = "device"
@@ -96,7 +97,7 @@ class OneEnvSlow:
 
     name: str = "one-env-slow"
     window: int = 10
-    """Iterations in all of which it was slow."""
+    """Iterations in most of which it was the slowest."""
     cooldown: int = 300
     """Iterations before it speaks again, twice as many each time."""
     times: float = 8.0
@@ -113,7 +114,11 @@ class OneEnvSlow:
         usual = list(recent.values(USUAL_STEP, self.window))
         slowest = list(recent.values(SLOWEST_STEP, self.window))
         envs = recent.values(SLOWEST_ENV, self.window)
-        if min(len(usual), len(slowest), len(envs)) < self.window or len(set(envs)) > 1:
+        if min(len(usual), len(slowest), len(envs)) < self.window:
+            return None
+        # On a busy machine any of them is held up now and then; the slow one always is.
+        env, times = Counter(envs).most_common(1)[0]
+        if times < MOSTLY * self.window:
             return None
         ratios = [slow / max(one, 1e-6) for slow, one in zip(slowest, usual, strict=True)]
         if median(ratios) < self.times:
@@ -122,7 +127,7 @@ class OneEnvSlow:
         share = sum(collecting) / max(sum(whole), 1e-9) if collecting and whole else 0.0
         return Finding(
             evidence=(
-                f"A step of environment {envs[-1]:.0f} takes {number(median(slowest))} ms, "
+                f"A step of environment {env:.0f} takes {number(median(slowest))} ms, "
                 f"{number(median(ratios))} times the {number(median(usual))} ms of the others; "
                 f"collecting is {100 * share:.0f} % of the time."
             ),
