@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from longhaul.app.bench import (
     Stopwatch,
     bench_training,
     measure_run,
+    only_training,
 )
 from longhaul.app.peer_sb3 import build_sb3
 from longhaul.core.errors import ConfigError
@@ -74,14 +76,23 @@ def test_the_table_shows_both_speeds_and_their_ratio() -> None:
         CARTPOLE,
         "under these conditions",
         Measured("longhaul", (300.0, 200.0, 400.0), {"collect": 0.75, "learn": 0.25}),
+        Measured("longhaul, rollouts alone", (600.0, 600.0, 600.0)),
         Measured("sb3", (100.0, 100.0, 100.0)),
     )
     assert both.ratios == (3.0, 2.0, 4.0)
     text = both.as_text()
     assert "under these conditions" in text
+    assert "rollouts alone" in text
     assert "ratio 3.00 (each repeat: 3.00 2.00 4.00)" in text
     assert "longhaul's time: collect 75 %, learn 25 %" in text
     assert json.loads(both.as_json())["ratios"] == [3.0, 2.0, 4.0]
+
+
+def test_steps_are_enough_when_none_are_asked_for() -> None:
+    config = small_config()
+    assert only_training(config, 128).total_timesteps == 128
+    enough = only_training(replace(config, num_envs=1000), 0)
+    assert enough.total_timesteps > 10 * 1000 * config.collect.steps
 
 
 def test_a_signal_ends_the_whole_measurement() -> None:

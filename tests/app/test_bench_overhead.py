@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from longhaul.app.bench_overhead import DEAD, OFF, ON, TENSORBOARD, Overhead, bench_overhead
+from longhaul.app.bench_overhead import (
+    DEAD,
+    OFF,
+    ON,
+    TENSORBOARD,
+    Overhead,
+    bench_overhead,
+    unwatched,
+)
+from longhaul.core.errors import ConfigError
 from tests.app.small import small_config
 
 
@@ -25,3 +34,16 @@ def test_every_way_is_measured_as_often() -> None:
     assert list(found.rates) == [OFF, ON, TENSORBOARD, DEAD]
     assert all(len(rates) == 1 for rates in found.rates.values())
     assert DEAD in found.as_json()
+
+
+def test_an_unwatched_run_is_the_same_run() -> None:
+    config = small_config()
+    bare = unwatched(config)
+    assert not bare.hints.enabled
+    assert not bare.watch.enabled
+    assert bare.learn == config.learn
+
+
+def test_nothing_is_measured_without_repeats() -> None:
+    with pytest.raises(ConfigError, match="--repeats"):
+        bench_overhead(small_config(), total_timesteps=128, repeats=0)

@@ -11,6 +11,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
+
+from longhaul.app.assemble import (
+    build_policy,
+    build_rollout_collector,
+    build_settings,
+    build_task,
+)
 from longhaul.app.config import RunConfig
 from longhaul.app.registry import find_kind
 from longhaul.app.session import Asked, carry_out
@@ -18,10 +26,14 @@ from longhaul.app.text import columns
 from longhaul.app.train import begin_run
 from longhaul.core.errors import ConfigError
 from longhaul.core.progress import Progress
+from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.engine.watch import STAGES
+from longhaul.envs.faults import SILENCE
 from longhaul.runs.reader import read_metrics
 
 PEERS = ("none", "sb3")
+LEAST_STEPS = 100_000
+LEAST_ITERATIONS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +41,8 @@ class BenchRequest:
     """What to measure."""
 
     peer: str = "none"
-    total_timesteps: int = 100_000
+    total_timesteps: int = 0
+    """Steps of each measurement; 0: as many as are enough."""
     repeats: int = 3
 
 
@@ -54,6 +67,8 @@ class Benchmark:
     task: str
     conditions: str
     ours: Measured
+    rollouts: Measured
+    """The same without learning: the environments and the policy's choices."""
     peer: Measured | None
 
     @property
@@ -64,12 +79,15 @@ class Benchmark:
         pairs = zip(self.ours.steps_per_second, self.peer.steps_per_second, strict=True)
         return tuple(a / b for a, b in pairs)
 
+    @property
+    def _measured(self) -> tuple[Measured, ...]:
+        return tuple(m for m in (self.ours, self.rollouts, self.peer) if m is not None)
+
     def as_text(self) -> str:
         """Return a table of speeds, ratios and time shares."""
-        measured = [m for m in (self.ours, self.peer) if m is not None]
         rows = [
             (m.name, f"{m.median:,.0f}", " ".join(f"{s:,.0f}" for s in m.steps_per_second))
-            for m in measured
+            for m in self._measured
         ]
         lines = [self.conditions, columns(rows, header=(self.task, "steps/s", "each repeat"))]
         if self.ratios:
@@ -85,9 +103,7 @@ class Benchmark:
             {
                 "task": self.task,
                 "conditions": self.conditions,
-                "steps_per_second": {
-                    m.name: m.steps_per_second for m in (self.ours, self.peer) if m is not None
-                },
+                "steps_per_second": {m.name: m.steps_per_second for m in self._measured},
                 "ratios": self.ratios,
                 "shares": self.ours.shares,
             }
@@ -153,27 +169,63 @@ def bench_training(config: RunConfig, request: BenchRequest) -> Benchmark:
         raise ConfigError(f"--peer {request.peer!r} is not known; use one of {', '.join(PEERS)}")
     if request.repeats < 1:
         raise ConfigError("--repeats must be at least 1")
-    config = replace(
-        config,
-        total_timesteps=request.total_timesteps,
-        total_iterations=0,
-        evaluate=replace(config.evaluate, every_iterations=0, final_episodes=0),
-    )
+    config = only_training(config, request.total_timesteps)
     peer = find_peer(request.peer)
     ours: list[float] = []
+    rollouts: list[float] = []
     theirs: list[float] = []
     shares: dict[str, float] = {}
     for _ in range(request.repeats):
         speed, shares = measure_ours(config)
         ours.append(speed)
+        rollouts.append(measure_rollouts(config))
         if peer is not None:
             theirs.append(peer(config))
     return Benchmark(
         config.task,
         conditions(config),
         Measured("longhaul", tuple(ours), shares),
+        Measured("longhaul, rollouts alone", tuple(rollouts)),
         Measured(request.peer, tuple(theirs)) if theirs else None,
     )
+
+
+def only_training(config: RunConfig, total_timesteps: int) -> RunConfig:
+    """Return the same run without evaluations, of so many steps; 0: of as many as are enough."""
+    if not total_timesteps:
+        iterations = 1 + LEAST_ITERATIONS
+        total_timesteps = max(LEAST_STEPS, iterations * rollout_rows(config))
+    return replace(
+        config,
+        total_timesteps=total_timesteps,
+        total_iterations=0,
+        evaluate=replace(config.evaluate, every_iterations=0, final_episodes=0),
+        report=replace(config.report, at_end=False),
+    )
+
+
+def rollout_rows(config: RunConfig) -> int:
+    """Return how many steps an iteration has."""
+    return config.num_envs * build_task(config).envs.spec.rows * config.collect.steps
+
+
+def measure_rollouts(config: RunConfig) -> float:
+    """Return how many steps a second are collected when nothing is learned from them."""
+    task = build_task(config)
+    settings = build_settings(config, task)
+    torch.set_num_threads(config.threads)
+    policy = build_policy(config, task, torch.device("cpu"))
+    seeds = DerivedSeeds(Seeds(config.seed))
+    collector = build_rollout_collector(config, task, policy, seeds, SILENCE)
+    count = max(config.total_timesteps // rollout_rows(config), 1)
+    try:
+        collector.collect(settings)
+        began = time.perf_counter()
+        for _ in range(count):
+            collector.collect(settings)
+        return count * rollout_rows(config) / (time.perf_counter() - began)
+    finally:
+        collector.close()
 
 
 def conditions(config: RunConfig) -> str:

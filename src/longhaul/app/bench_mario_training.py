@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from longhaul.app import peer_sample_factory, peer_sb3_today
-from longhaul.app.bench import BenchRequest, CpuStopwatch, measure_run, time_shares
+from longhaul.app.bench import (
+    BenchRequest,
+    CpuStopwatch,
+    measure_run,
+    only_training,
+    time_shares,
+)
 from longhaul.app.bench_mario import Speed
 from longhaul.app.bench_mario_table import PresetSpeeds, Trained, Training
 from longhaul.app.config import RunConfig
@@ -121,12 +127,7 @@ def measured_config(config: RunConfig, total_timesteps: int) -> RunConfig:
     """Return the configuration with as many steps as are measured, and nothing but training."""
     rollout = config.num_envs * config.collect.steps
     seen = "tiles" if config.options["observation"] == "tiles" else "pixels"
-    return replace(
-        config,
-        total_timesteps=total_timesteps or rollout * (1 + ITERATIONS[seen]),
-        total_iterations=0,
-        evaluate=replace(config.evaluate, every_iterations=0, final_episodes=0),
-    )
+    return only_training(config, total_timesteps or rollout * (1 + ITERATIONS[seen]))
 
 
 def conditions(config: RunConfig) -> str:

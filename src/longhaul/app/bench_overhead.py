@@ -6,7 +6,7 @@ import json
 import statistics
 from dataclasses import dataclass, replace
 
-from longhaul.app.bench import CpuStopwatch, measure_run
+from longhaul.app.bench import CpuStopwatch, measure_run, only_training
 from longhaul.app.config import RunConfig
 from longhaul.app.text import columns
 from longhaul.core.errors import ConfigError
@@ -64,13 +64,7 @@ def bench_overhead(config: RunConfig, *, total_timesteps: int, repeats: int) -> 
     """Train with everything that watches, with nothing, and with trackers, in turn."""
     if repeats < 1:
         raise ConfigError("--repeats must be at least 1")
-    config = replace(
-        config,
-        total_timesteps=total_timesteps,
-        total_iterations=0,
-        evaluate=replace(config.evaluate, every_iterations=0, final_episodes=0),
-        report=replace(config.report, at_end=False),
-    )
+    config = only_training(config, total_timesteps)
     found: dict[str, list[tuple[float, float]]] = {}
     for repeat in range(repeats):
         ways = list(arms(config).items())
@@ -84,20 +78,24 @@ def bench_overhead(config: RunConfig, *, total_timesteps: int, repeats: int) -> 
 
 def arms(config: RunConfig) -> dict[str, RunConfig]:
     """Return the ways that are compared."""
-    off = replace(
-        config,
-        log=replace(config.log, table=False, resource_seconds=0.0),
-        hints=replace(config.hints, enabled=False),
-        watch=replace(config.watch, enabled=False, heartbeat_seconds=0.0),
-        track=replace(config.track, to=()),
-    )
     on = replace(config, track=replace(config.track, to=()))
     patience = 0.1  # at the end, which is not measured
     return {
-        OFF: off,
+        OFF: unwatched(config),
         ON: on,
         TENSORBOARD: replace(config, track=replace(config.track, to=("tensorboard",))),
         DEAD: replace(
             config, track=replace(config.track, to=("dead",), patience_seconds=patience, queue=10)
         ),
     }
+
+
+def unwatched(config: RunConfig) -> RunConfig:
+    """Return the same run without hints, watchdog, heartbeat, resources, tables and trackers."""
+    return replace(
+        config,
+        hints=replace(config.hints, enabled=False),
+        watch=replace(config.watch, enabled=False, heartbeat_seconds=0.0),
+        log=replace(config.log, table=False, resource_seconds=0.0),
+        track=replace(config.track, to=()),
+    )

@@ -6,12 +6,12 @@ import json
 import statistics
 import time
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from longhaul.app.bench import BenchRequest, CpuStopwatch, measure_run
+from longhaul.app.bench import BenchRequest, CpuStopwatch, measure_run, only_training
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import ConfigSources, resolve
 from longhaul.app.peer_sb3 import callback, load_sb3
@@ -113,12 +113,7 @@ def bench_predecessor(config: RunConfig, request: BenchRequest) -> Beside:
     if request.repeats < 1:
         raise ConfigError("--repeats must be at least 1")
     theirs = resolve(ConfigSources(task=config.task, preset=old.preset))
-    config = replace(
-        config,
-        total_timesteps=request.total_timesteps,
-        total_iterations=0,
-        evaluate=replace(config.evaluate, every_iterations=0, final_episodes=0),
-    )
+    config = only_training(config, request.total_timesteps)
     found: list[tuple[tuple[float, float], tuple[float, float]]] = []
     options = convert(theirs.options, kind.options, where="options")
     for _ in range(request.repeats):

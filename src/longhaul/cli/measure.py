@@ -12,7 +12,6 @@ from longhaul.cli import options
 bench = typer.Typer(help="Measure speed, side by side in one run.", no_args_is_help=True)
 
 DEFAULT_ENVS = 16
-DEFAULT_TIMESTEPS = 100_000
 
 Runtimes = Annotated[
     str, typer.Option(help="How to run them: serial, processes, batched, or both it can have.")
@@ -42,7 +41,7 @@ def bench_train(
         ),
     ] = "none",
     total_timesteps: Annotated[
-        int, typer.Option(help="Steps per measurement; 0: 100,000, or what is enough for mario.")
+        int, typer.Option(help="Steps per measurement; 0: as many as are enough.")
     ] = 0,
     repeats: Annotated[int, typer.Option(help="Measurements of each, taken in turn.")] = 3,
     preset: options.Preset = "",
@@ -70,7 +69,7 @@ def bench_train(
         game = bench_game_training(named, asked, pythons, lambda line: typer.echo(line, err=True))
         typer.echo(game.as_json() if as_json else game.as_text())
         return
-    request = BenchRequest(peer, total_timesteps or DEFAULT_TIMESTEPS, repeats)
+    request = BenchRequest(peer, total_timesteps, repeats)
     if peer != "none" and has_predecessor(task):
         beside = bench_predecessor(resolve(sources), request)
         typer.echo(beside.as_json() if as_json else beside.as_text())
