@@ -13,12 +13,7 @@ from typing import Any
 
 import torch
 
-from longhaul.app.assemble import (
-    build_policy,
-    build_rollout_collector,
-    build_settings,
-    build_task,
-)
+from longhaul.app.assemble import build_collector, build_policy, build_settings, build_task
 from longhaul.app.config import RunConfig
 from longhaul.app.registry import find_kind
 from longhaul.app.session import Asked, carry_out
@@ -26,9 +21,7 @@ from longhaul.app.text import columns
 from longhaul.app.train import begin_run
 from longhaul.core.errors import ConfigError
 from longhaul.core.progress import Progress
-from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.engine.watch import STAGES
-from longhaul.envs.faults import SILENCE
 from longhaul.runs.reader import read_metrics
 
 PEERS = ("none", "sb3")
@@ -215,8 +208,8 @@ def measure_rollouts(config: RunConfig) -> float:
     settings = build_settings(config, task)
     torch.set_num_threads(config.threads)
     policy = build_policy(config, task, torch.device("cpu"))
-    seeds = DerivedSeeds(Seeds(config.seed))
-    collector = build_rollout_collector(config, task, policy, seeds, SILENCE)
+    alone = replace(config, collect=replace(config.collect, overlap=False))
+    collector = build_collector(alone, task, policy)
     count = max(config.total_timesteps // rollout_rows(config), 1)
     try:
         collector.collect(settings)
