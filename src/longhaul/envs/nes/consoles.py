@@ -112,10 +112,10 @@ class Consoles:
         self.picture = picture or Picture()
         self.states: Bytes = np.zeros((count, SIZE), np.uint8)  # everything a console is
         self.ram: Bytes = self.states[:, RAM : RAM + 2048]  # [N, 2048], a live view
-        self.pictures: Bytes = np.zeros((count, *self.picture.shape), np.uint8)
         self.registers: NDArray[np.int32] = self.states.view(np.int32)
         self._previous = np.zeros_like(self.states)
-        self._batch = Batch(self.states.view(CONSOLE)[:, 0], self._previous, self.pictures)
+        pictures = np.zeros((count, *self.picture.shape), np.uint8)
+        self._batch = Batch(self.states.view(CONSOLE)[:, 0], self._previous, pictures)
         self._games = decode(cartridge)
         self._own = threading.local()
         self._view = make_view(self.picture)
@@ -125,6 +125,17 @@ class Consoles:
     def __len__(self) -> int:
         """Return the number of consoles."""
         return len(self.states)
+
+    @property
+    def pictures(self) -> Bytes:
+        """The latest pictures of every console, [N, planes, height, width]."""
+        pictures: Bytes = self._batch.pictures
+        return pictures
+
+    def draw_into(self, pictures: Bytes) -> None:
+        """Keep pictures in this array from here on; those there are move along."""
+        pictures[...] = self._batch.pictures
+        self._batch = self._batch._replace(pictures=pictures)
 
     def power_on(self, rows: NDArray[np.int64]) -> None:
         """Switch some consoles off and on: all their memory is zero."""

@@ -14,6 +14,7 @@ from longhaul.core.settings import Settings
 from longhaul.envs.batched import BatchedVectorEnv
 from longhaul.envs.checks import check_seeds
 from longhaul.envs.nes.cartridge import Cartridge
+from longhaul.envs.nes.consoles import Consoles
 from longhaul.envs.nes.picture import Picture
 from longhaul.envs.starts import STARTS
 from longhaul.tasks.mario.game import figures as at
@@ -86,6 +87,19 @@ class TestGameContract(VectorEnvContract):
         yield make
         for vector in made:
             vector.close()
+
+
+def test_the_pixels_seen_are_those_a_console_draws(cartridge: Cartridge) -> None:
+    options = GameOptions(observation="pixels", picture=Picture(24, 24, stack=2), frame_skip=3)
+    games, slots = begin(options, cartridge)
+    seen, alone = slots.obs["pixels"], Consoles(cartridge, 1, options.picture)
+    assert seen.any()
+    alone.states[:] = games.consoles.states
+    alone.pictures[:] = seen
+    for action in (1, RIGHT_B, 2):
+        games.step(0, 1, np.array([action]))
+        alone.step(np.array([games.actions.bytes[action]], np.uint8), frames=3)
+        np.testing.assert_array_equal(seen, alone.pictures)
 
 
 @pytest.mark.parametrize("threads", [2, 3, 40])

@@ -170,9 +170,7 @@ class Games:
         self._slots = slots
         self._rows = Rows(slots.terminated, slots.truncated, slots.forced, self._over)
         if PIXELS in slots.obs:
-            # The consoles draw straight into the observation.
-            slots.obs[PIXELS][...] = self.consoles.pictures
-            self.consoles.pictures = slots.obs[PIXELS]
+            self.consoles.draw_into(slots.obs[PIXELS])
         self._reward.bind(self.figures, slots)
 
     def configure(self, settings: Settings) -> None:
