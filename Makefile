@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install $(PIP_FLAGS) -c constraints.txt
 
 # What each kind of work installs beside the core.
 train_EXTRAS := box2d,parquet,plots,tb,video,web
-dev_EXTRAS := box2d,dev,marl,onnx,parquet,peers,plots,tb,video,web
+dev_EXTRAS := box2d,cluster,dev,marl,onnx,parquet,peers,plots,tb,video,web
 docs_EXTRAS := box2d,docs
 
 # Never a dependency: installed without its own ones, and its code is never imported.

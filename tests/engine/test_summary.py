@@ -173,6 +173,18 @@ def test_the_ages_of_running_episodes_grow_across_rollouts(rollout: Rollout) -> 
     assert summary.of(ended_now, Progress())["rollout/running_len_max"] == 0.0
 
 
+def test_the_ages_of_absent_rows_stay_as_they_were(rollout: Rollout) -> None:
+    steps, rows = rollout.started.shape
+    quiet = torch.zeros(steps, rows, dtype=torch.bool)
+    still = replace(rollout, started=quiet, terminated=quiet, truncated=quiet)
+    absent = torch.zeros(rows, dtype=torch.bool)
+    absent[0] = True
+    summary = Summary(nothing)
+    summary.of(still, Progress())
+    metrics = summary.of(replace(still, absent=absent), Progress())
+    assert metrics["rollout/running_len_mean"] == steps * (2 * rows - 1) / rows
+
+
 def test_a_checkpoint_from_before_reasons_were_kept_is_read(rollout: Rollout) -> None:
     summary = Summary(nothing)
     summary.load_state_dict({"recent": [[3.0, 7], [5.0, 9]]})

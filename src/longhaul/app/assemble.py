@@ -19,6 +19,7 @@ from longhaul.app.hints import build_hints
 from longhaul.app.patience import telling_if_slow
 from longhaul.app.plan import replay_plan
 from longhaul.app.registry import Reference, find_kind
+from longhaul.cluster.collector import ClusterCollector
 from longhaul.core.config import convert
 from longhaul.core.env import VectorEnv
 from longhaul.core.errors import ConfigError
@@ -187,21 +188,29 @@ def build_evaluator(
     )
 
 
-def build_collector(
-    config: RunConfig, task: Task, policy: Policy, listeners: Listeners = SILENCE
-) -> RolloutCollector | OverlapCollector:
-    """Return the collector: plain, or overlapped with learning by a copy of the policy."""
-    seeds = Seeds(config.seed)
-    env = build_env(config, task, DerivedSeeds(seeds), config.num_envs, listeners)
-    acting = copy.deepcopy(policy) if config.collect.overlap else policy
-    steps, chunk = config.collect.steps, config.collect.chunk
+def build_rollout_collector(
+    config: RunConfig, task: Task, acting: Policy, seeds: EpisodeSeeds, listeners: Listeners
+) -> RolloutCollector:
+    """Return a collector in this process that acts with this very policy."""
+    env = build_env(config, task, seeds, config.num_envs, listeners)
+    own, steps, chunk = Seeds(config.seed), config.collect.steps, config.collect.chunk
     if isinstance(env, FirstComeVectorEnv):
         share = config.env.first_come_share
-        collector: RolloutCollector = FirstComeCollector(
-            env, acting, seeds, steps=steps, chunk=chunk, share=share
-        )
-    else:
-        collector = RolloutCollector(env, acting, seeds, steps=steps, chunk=chunk)
+        return FirstComeCollector(env, acting, own, steps=steps, chunk=chunk, share=share)
+    return RolloutCollector(env, acting, own, steps=steps, chunk=chunk)
+
+
+def build_collector(
+    config: RunConfig, task: Task, policy: Policy, listeners: Listeners = SILENCE
+) -> RolloutCollector | OverlapCollector | ClusterCollector:
+    """Return the collector: plain, overlapped with learning by a copy of the policy, or remote."""
+    if config.cluster.address:
+        from longhaul.app.cluster import build_cluster_collector
+
+        return build_cluster_collector(config, task, policy, listeners)
+    acting = copy.deepcopy(policy) if config.collect.overlap else policy
+    seeds = DerivedSeeds(Seeds(config.seed))
+    collector = build_rollout_collector(config, task, acting, seeds, listeners)
     return OverlapCollector(collector, policy) if config.collect.overlap else collector
 
 
@@ -276,7 +285,6 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
     )
     faults = FaultLog(place.directory.crash, place.tell, place.workforce)
     collector = build_collector(config, task, policy, faults.listeners)
-    place.watch.add_gauge(collector.step_times.take)
     listen_to_steps(collector, place)
     hints = build_hints(config, task, str(device))
     speaker = Speaker(hints, place.hint)
@@ -310,6 +318,8 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
     )
     recorder.rotate_logs(round(config.log.rotate_megabytes * 2**20))
     faults.open(recorder)
+    if isinstance(collector, ClusterCollector):
+        collector.reports.note = recorder.note
     recorder.add_sink(TimedSpeaker(hints, place.hint, partial(note_hint, recorder)))
     parts = Parts(collector, learner, summary, evaluator, schedule, recorder, place.watch, speaker)
     return Assembled(parts, settings, task, policy, evaluator)
@@ -317,9 +327,14 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
 
 def listen_to_steps(collector: Collector, place: Place) -> None:
     """Have the steps of a collector's environments counted and timed."""
+    if isinstance(collector, ClusterCollector):
+        collector.reports.pulse = place.pulse
+        place.watch.add_gauge(collector.metrics)
+        return
     inner = collector.inner if isinstance(collector, OverlapCollector) else collector
     assert isinstance(inner, RolloutCollector)
     inner.pulse = place.pulse
+    place.watch.add_gauge(inner.step_times.take)
     place.watch.add_gauge(EnvTimes(inner.env).metrics)
 
 

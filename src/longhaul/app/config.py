@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from longhaul.cluster.config import ClusterConfig
 from longhaul.core.errors import ConfigError
 from longhaul.engine.config import CollectConfig, EvaluateConfig
 from longhaul.envs.config import EnvConfig
@@ -47,6 +48,8 @@ class RunConfig:
     """How environments are run."""
     collect: CollectConfig = field(default_factory=CollectConfig)
     """How rollouts are made."""
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
+    """Collectors on other machines."""
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     """The network."""
     learn: LearnConfig = field(default_factory=LearnConfig)
@@ -96,6 +99,16 @@ FREE_TO_CHANGE = (
     "evaluate.num_envs",
     "env.processes",
     "env.most_dropped",
+    "cluster.address",
+    "cluster.cpus_per_collector",
+    "cluster.max_lag",
+    "cluster.quorum",
+    "cluster.patience",
+    "cluster.least_deadline_seconds",
+    "cluster.connect_seconds",
+    "cluster.start_seconds",
+    "cluster.most_deaths",
+    "cluster.object_store_megabytes",
 )
 """Keys that may differ when a run goes on: they change when it stops or what is kept. A schedule
 along `run` does follow a changed `total_timesteps`: it is stretched over the longer run."""

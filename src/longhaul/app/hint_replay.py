@@ -11,10 +11,9 @@ from typing import Any
 from longhaul.app.assemble import build_task
 from longhaul.app.configure import from_values, read_toml
 from longhaul.app.hints import build_hints
-from longhaul.app.metrics import declares
+from longhaul.app.metrics import TIMINGS, declares
 from longhaul.core.hint import HINT_EVENT, Hint
 from longhaul.core.progress import Progress
-from longhaul.engine.metrics import TIMINGS
 from longhaul.hints.advisor import replay
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.reader import read_checkpoints, read_events, read_metrics, read_sessions

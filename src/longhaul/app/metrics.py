@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from longhaul.cluster.metrics import METRICS as CLUSTER_METRICS
 from longhaul.core.metrics import Metric
 from longhaul.core.task import Task
 from longhaul.engine.metrics import METRICS as LOOP_METRICS
-from longhaul.engine.metrics import TIMINGS
+from longhaul.engine.metrics import TIMINGS as LOOP_TIMINGS
 from longhaul.learn.metrics import METRICS as LEARN_METRICS
 from longhaul.nets.metrics import METRICS as POLICY_METRICS
 from longhaul.runs.schema import SCHEMA
@@ -18,6 +19,8 @@ from longhaul.schedule.metrics import METRICS as SCHEDULE_METRICS
 
 GENERAL = (*LOOP_METRICS, *LEARN_METRICS, *POLICY_METRICS, *SCHEDULE_METRICS)
 """Metrics of metrics.jsonl that any task may bring."""
+TIMINGS = (*LOOP_TIMINGS, *CLUSTER_METRICS)
+"""Metrics of timings.jsonl."""
 
 _PLACEHOLDER = re.compile(r"<[^<>]+>")
 

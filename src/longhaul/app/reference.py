@@ -11,7 +11,7 @@ from typing import Any
 from longhaul.app.assemble import build_settings, build_task
 from longhaul.app.config import FREE_TO_CHANGE, RunConfig
 from longhaul.app.configure import from_values
-from longhaul.app.metrics import GENERAL
+from longhaul.app.metrics import GENERAL, TIMINGS
 from longhaul.app.reference_hints import rule_blocks
 from longhaul.app.registry import find_kind, task_names
 from longhaul.app.wording import code, default_words, sentence, table, type_words
@@ -20,7 +20,6 @@ from longhaul.core.errors import EXIT_CODES
 from longhaul.core.metrics import Alias, Metric
 from longhaul.core.settings import Setting
 from longhaul.core.task import Task
-from longhaul.engine.metrics import TIMINGS
 from longhaul.schedule.config import KINDS
 from longhaul.tasks.kind import TaskKind
 

@@ -17,6 +17,7 @@ from longhaul.app.device import choose_device
 from longhaul.app.plan import memory_plan, replay_plan
 from longhaul.app.session import Asked, carry_out
 from longhaul.app.track import check_trackers
+from longhaul.cluster.connect import check_cluster
 from longhaul.core.config import merge
 from longhaul.core.errors import ConfigError
 from longhaul.core.task import Task
@@ -43,6 +44,7 @@ def show_plan(config: RunConfig, *, as_json: bool) -> str:
 def train_task(config: RunConfig, root: Path, asked: Asked) -> int:
     """Train a task, continuing an unfinished run of the same task, name and seed."""
     check_trackers(config.track)
+    check_cluster(config.cluster)
     choose_device(config.device, require_gpu=asked.require_gpu)
     run = find_unfinished(root, config.task, config.name, config.seed)
     if run is not None and not list_checkpoints(run.checkpoints) and changed_keys(run, config):
@@ -88,6 +90,7 @@ def resume_run(
     config = from_values(values)
     check_same(run, config)
     check_trackers(config.track)
+    check_cluster(config.cluster)
     return carry_out(run, config, asked)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -43,9 +44,8 @@ def train(
             "one, and say why; never: begin anew.",
         ),
     ] = "same",
-    capture_video: Annotated[
-        bool, typer.Option("--capture-video", help="Film the worst episode of every evaluation.")
-    ] = False,
+    cluster: options.Cluster = None,
+    capture_video: options.CaptureVideo = False,
     track: options.Track = None,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Leave films, plots and a report behind.")
@@ -67,6 +67,7 @@ def train(
         "device": device,
         "report": {"film_evaluations": 1} if capture_video else None,
         "track": {"to": track} if track else None,
+        "cluster": {"address": cluster} if cluster else None,
     }
     resolved = resolve(
         ConfigSources(task=task, preset=preset, file=config, flags=flags, overrides=overrides or ())
@@ -81,6 +82,7 @@ def train(
 def resume(
     run: options.Run,
     total_timesteps: options.TotalTimesteps = None,
+    cluster: options.Cluster = None,
     overrides: options.Overrides = None,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Leave films, plots and a report behind.")
@@ -93,9 +95,10 @@ def resume(
     from longhaul.app.train import resume_run
 
     asked = Asked(as_json=as_json, quiet=quiet, report=report)
-    raise typer.Exit(
-        resume_run(run, asked, total_timesteps=total_timesteps, overrides=overrides or ())
-    )
+    changes = [*(overrides or ())]
+    if cluster is not None:
+        changes.append(f"cluster.address={json.dumps(cluster)}")
+    raise typer.Exit(resume_run(run, asked, total_timesteps=total_timesteps, overrides=changes))
 
 
 def verify_resume(

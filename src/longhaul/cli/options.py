@@ -32,3 +32,14 @@ Track = Annotated[
     list[str] | None,
     typer.Option(help="Show curves in tensorboard, wandb or mlflow as well; may be repeated."),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|local|HOST:PORT",
+        help="Collect on a Ray cluster: the one this machine belongs to or else one begun here, "
+        "always one begun here, or the one with this head.",
+    ),
+]
+CaptureVideo = Annotated[
+    bool, typer.Option("--capture-video", help="Film the worst episode of every evaluation.")
+]

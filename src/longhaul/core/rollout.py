@@ -63,6 +63,7 @@ class Rollout:
     env_steps: int  # transitions by active rows
     events: tuple[EnvEvent, ...] = ()
     starts_dealt: int = 0  # episodes begun from a hard start
+    absent: Tensor | None = None  # [N] bool, rows whose steps are another rollout's; None: no row
 
     @property
     def steps(self) -> int:

@@ -38,6 +38,13 @@ class RolloutCollector:
         self.pulse = Pulse()
         """Told of every step; replace it before the first one to listen."""
 
+    def draw_apart(self, seeds: Seeds, *stream: int) -> None:
+        """Draw actions from a stream of its own, as one collector of several.
+
+        The parameter noise stays the same for all of them.
+        """
+        self._actions.manual_seed(seeds.integer("collect", "actions", *stream))
+
     def collect(self, settings: Settings) -> Rollout:
         """Return the next rollout."""
         dealt_before = self.env.starts_used

@@ -74,6 +74,8 @@ class Summary:
         since = np.argmax(started[::-1], axis=0) + 1  # steps since the last beginning
         ages = np.where(started.any(axis=0), since, self._ages + steps)
         ages[(rollout.terminated[-1] | rollout.truncated[-1]).numpy()] = 0
+        if rollout.absent is not None:
+            ages = np.where(rollout.absent.numpy(), self._ages, ages)
         self._ages = ages
         return {
             "rollout/running_len_mean": float(ages.mean()),

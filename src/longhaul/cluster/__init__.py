@@ -1,0 +1,1 @@
+"""A collector whose workers live on other machines, by Ray."""

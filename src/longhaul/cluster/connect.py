@@ -1,0 +1,175 @@
+"""Joining a Ray cluster, or beginning one on this machine; never a hang, never a dashboard."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from longhaul.cluster.config import ClusterConfig
+from longhaul.cluster.errors import ClusterError
+from longhaul.core.errors import ConfigError
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+MEGABYTE = 1 << 20
+MISSING = "--cluster needs Ray, which is not installed: pip install 'longhaul[cluster]'"
+PROBE_SECONDS = 2.0  # for a cluster that was begun on this very machine to answer
+
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+# By default Ray takes loopback for a mistake and listens on every interface. This switch is made
+# for other systems, but does on all of them what its name does not say: a node may be on loopback.
+_ONLY_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCluster:
+    """What a cluster that is begun here has."""
+
+    processors: int
+    store_megabytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A cluster we belong to, and whether it ends with us."""
+
+    ray: Any
+    is_ours: bool
+
+    def close(self) -> None:
+        """Leave the cluster; one that was begun here ends."""
+        if self.is_ours:
+            self.ray.shutdown()
+
+
+def check_cluster(config: ClusterConfig) -> None:
+    """Raise before a run begins if its cluster is not to be had; nothing is started."""
+    if not config.address:
+        return
+    if importlib.util.find_spec("ray") is None:
+        raise ClusterError(MISSING)
+    if config.address not in ("auto", "local"):
+        host, port = parse_address(config.address)
+        _demand_listener(host, port, config.connect_seconds)
+
+
+def connect(config: ClusterConfig, own: OwnCluster) -> Connection:
+    """Return a connection to the cluster the user named, or to one of our own."""
+    address = find_cluster() if config.address == "auto" else config.address
+    is_own = address == "local"
+    host, port = ("127.0.0.1", 0) if is_own else parse_address(address)
+    ray = import_ray(only_loopback=host in LOOPBACK)
+    if ray.is_initialized():
+        return Connection(ray, is_ours=False)
+    if not is_own:
+        _demand_answer(host, port, config.connect_seconds)
+    options: dict[str, Any] = {
+        "log_to_driver": False, "logging_level": "ERROR", "namespace": "longhaul",
+    }  # fmt: skip
+    if is_own:
+        options |= {
+            "include_dashboard": False,
+            "num_cpus": own.processors,
+            "object_store_memory": own.store_megabytes * MEGABYTE,
+        }
+    try:
+        ray.init(address=address, **options)
+    except (ConnectionError, RuntimeError, TimeoutError, OSError, ValueError) as error:
+        raise ClusterError(
+            f"cluster.address = {config.address!r} cannot be joined: {_one_line(error)}"
+        ) from error
+    return Connection(ray, is_ours=True)
+
+
+def import_ray(*, only_loopback: bool) -> ModuleType:
+    """Return ray with reports and dashboard off; one line for whoever has not installed it."""
+    if "ray" not in sys.modules:
+        os.environ.update(_QUIET)
+        if only_loopback:
+            os.environ.update(_ONLY_LOOPBACK)
+    try:
+        import ray
+    except ImportError as error:
+        raise ClusterError(f"{MISSING} ({_one_line(error)})") from error
+    return ray
+
+
+def find_cluster() -> str:
+    """Return the cluster this machine belongs to, by its environment or by `ray start`; else
+    `local`."""
+    if named := os.environ.get("RAY_ADDRESS", ""):
+        return named
+    note = (
+        Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()) / "ray" / "ray_current_cluster"
+    )
+    try:
+        address = note.read_text("utf-8").strip()
+        with socket.create_connection(parse_address(address), timeout=PROBE_SECONDS):
+            return address
+    except (OSError, ConfigError):
+        return "local"  # there is no note, or the cluster it tells of is gone
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """Return host and port of a cluster's head."""
+    host, colon, port = address.rpartition(":")
+    if address.startswith("ray://") or not colon or not host or not port.isdigit():
+        raise ConfigError(
+            f"cluster.address = {address!r}: give auto, local, or host:port of the cluster's head, "
+            "which `ray start --head` prints"
+        )
+    return host.strip("[]"), int(port)
+
+
+def _demand_answer(host: str, port: int, seconds: float) -> None:
+    """Raise unless the head of a cluster answers at this address.
+
+    Ray itself would try for minutes, or end the process, if nobody does.
+    """
+    where = f"cluster.address = '{host}:{port}'"
+    _demand_listener(host, port, seconds)
+    code = "import sys; from ray.scripts.scripts import cli; cli(sys.argv[1:])"
+    quiet = {**os.environ, **_QUIET, **(_ONLY_LOOPBACK if host in LOOPBACK else {})}
+    try:
+        found = subprocess.run(
+            [sys.executable, "-c", code, "health-check", "--address", f"{host}:{port}"],
+            timeout=seconds,
+            env=quiet,
+            capture_output=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ClusterError(
+            f"{where}: what listens there does not answer as the head of a Ray cluster within "
+            f"{seconds:g} s (cluster.connect_seconds)"
+        ) from None
+    if found.returncode:
+        said = found.stderr.decode(errors="replace").strip().splitlines()
+        raise ClusterError(
+            f"{where} does not answer as the head of a Ray cluster: "
+            f"{said[-1] if said else 'no reason given'}"
+        )
+
+
+def _demand_listener(host: str, port: int, seconds: float) -> None:
+    try:
+        socket.create_connection((host, port), timeout=seconds).close()
+    except OSError as error:
+        raise ClusterError(
+            f"cluster.address = '{host}:{port}' cannot be reached: {_one_line(error)}"
+        ) from error
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

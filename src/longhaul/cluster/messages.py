@@ -1,0 +1,144 @@
+"""What learner and collectors send each other: plain arrays, which cross without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from longhaul.cluster.ledger import Ticket
+from longhaul.core.env import Array, EnvEvent, Episode
+from longhaul.core.rollout import Bootstrap, Rollout
+from longhaul.core.settings import Settings
+from longhaul.core.state import State
+from longhaul.envs.faults import Fault, Repro
+
+Arrays = dict[str, Array]
+
+STEPPED = (
+    "action", "log_prob", "value", "reward", "terminated", "truncated", "started", "active",
+    "forced", "lost", "mask",
+)  # fmt: skip
+"""Tensors of a rollout that are [T, N, ...]; observations and memory are trees of such."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A policy's weights after so many updates."""
+
+    version: int
+    arrays: Arrays
+
+    @staticmethod
+    def of(version: int, tensors: Mapping[str, Tensor]) -> Weights:
+        """Return a copy of these tensors, fit to be sent."""
+        return Weights(
+            version,
+            {name: part.detach().cpu().clone().numpy() for name, part in tensors.items()},
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the weights as tensors that may be written to."""
+        return {name: torch.from_numpy(np.array(part)) for name, part in self.arrays.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a collector is told to do; it decides nothing by itself."""
+
+    ticket: Ticket
+    settings: Settings
+    deals_anew: bool
+    """Whether the hard starts in the settings are a fresh deal."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBootstrap:
+    """A `Bootstrap` as arrays."""
+
+    step: Array
+    row: Array
+    obs: Arrays
+    memory: Arrays
+    value: Array
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRollout:
+    """A rollout as arrays, its environments numbered as in the whole run."""
+
+    stepped: Arrays  # [T, N, ...]
+    obs: Arrays  # [T, N, ...]
+    memory: Arrays  # [T / chunk, N, ...]
+    truncations: PackedBootstrap
+    last: PackedBootstrap
+    chunk: int
+    episodes: tuple[Episode, ...]
+    events: tuple[EnvEvent, ...]
+    terms: dict[str, float]
+    noise_seed: int
+    env_steps: int
+    starts_dealt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """The answer to a ticket."""
+
+    ticket: Ticket
+    version: int
+    """Of the weights it was made with."""
+    rollout: PackedRollout
+    state: State
+    """Of the collector afterwards: whoever takes its place begins here."""
+    seconds: float
+    """How long it took."""
+    faults: tuple[Fault, ...] = ()
+    repros: tuple[Repro, ...] = ()
+
+
+def pack(rollout: Rollout, *, first_env: int) -> PackedRollout:
+    """Return a collector's rollout as arrays; its environment 0 is the run's `first_env`."""
+    stepped = {name: getattr(rollout, name) for name in STEPPED}
+    return PackedRollout(
+        stepped={name: part.numpy() for name, part in stepped.items() if part is not None},
+        obs=_arrays(rollout.obs),
+        memory=_arrays(rollout.memory),
+        truncations=_packed(rollout.truncations),
+        last=_packed(rollout.last),
+        chunk=rollout.chunk,
+        episodes=tuple(replace(one, env=one.env + first_env) for one in rollout.episodes),
+        events=tuple(replace(one, env=one.env + first_env) for one in rollout.events),
+        terms=rollout.terms,
+        noise_seed=rollout.noise_seed,
+        env_steps=rollout.env_steps,
+        starts_dealt=rollout.starts_dealt,
+    )
+
+
+def _arrays(tensors: Mapping[str, Tensor]) -> Arrays:
+    return {name: part.cpu().numpy() for name, part in tensors.items()}
+
+
+def _packed(bootstrap: Bootstrap) -> PackedBootstrap:
+    return PackedBootstrap(
+        bootstrap.step.numpy(),
+        bootstrap.row.numpy(),
+        _arrays(bootstrap.obs),
+        _arrays(bootstrap.memory),
+        bootstrap.value.numpy(),
+    )
+
+
+def nbytes(fragment: Fragment) -> int:
+    """Return the bytes of a fragment's arrays, its state left out."""
+    rollout = fragment.rollout
+    trees = [rollout.stepped, rollout.obs, rollout.memory]
+    for bootstrap in (rollout.truncations, rollout.last):
+        parts = {field.name: getattr(bootstrap, field.name) for field in fields(bootstrap)}
+        trees += [part for part in parts.values() if isinstance(part, dict)]
+        trees.append({name: part for name, part in parts.items() if not isinstance(part, dict)})
+    return sum(part.nbytes for tree in trees for part in tree.values())

@@ -1,0 +1,78 @@
+"""A cluster that is not to be had is told in one line, at once."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from longhaul.cluster.config import ClusterConfig
+from longhaul.cluster.connect import check_cluster, find_cluster, import_ray, parse_address
+from longhaul.cluster.errors import ClusterError
+from longhaul.core.errors import ConfigError
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+
+
+@pytest.mark.usefixtures("without_ray")
+@pytest.mark.parametrize("address", ["auto", "local", "127.0.0.1:6379"])
+def test_without_ray_the_remedy_is_told(address: str) -> None:
+    with pytest.raises(ClusterError, match=r"pip install 'longhaul\[cluster\]'"):
+        check_cluster(ClusterConfig(address=address))
+    with pytest.raises(ClusterError, match="not installed"):
+        import_ray(only_loopback=True)
+
+
+@pytest.mark.usefixtures("without_ray")
+def test_without_a_cluster_nobody_asks_for_ray() -> None:
+    check_cluster(ClusterConfig())
+
+
+def test_an_address_where_nobody_listens_is_told_at_once() -> None:
+    pytest.importorskip("ray")
+    config = ClusterConfig(address=f"127.0.0.1:{free_port()}", connect_seconds=1.0)
+    with pytest.raises(ClusterError, match=r"cannot be reached: .*refused"):
+        check_cluster(config)
+
+
+@pytest.mark.parametrize("address", ["head", "ray://head:10001", "head:", ":6379", "head:port"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError, match="give auto, local, or host:port"):
+        parse_address(address)
+
+
+def test_an_address_is_host_and_port() -> None:
+    assert parse_address("head.example:6379") == ("head.example", 6379)
+    assert parse_address("[::1]:6379") == ("::1", 6379)
+
+
+def test_auto_takes_the_cluster_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.7:6379")
+    assert find_cluster() == "10.0.0.7:6379"
+
+
+def test_auto_takes_the_cluster_of_this_machine_only_while_it_answers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    assert find_cluster() == "local"
+    note = tmp_path / "ray" / "ray_current_cluster"
+    note.parent.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        note.write_text(address)
+        assert find_cluster() == address
+    assert find_cluster() == "local"
