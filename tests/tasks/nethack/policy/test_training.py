@@ -7,15 +7,19 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from longhaul.app.configure import ConfigSources, resolve
 from longhaul.app.session import Asked, carry_out
 from longhaul.app.study import StudyRequest, study_run
 from longhaul.app.train import begin_run
+from longhaul.core.progress import Progress
+from longhaul.engine.stop import Until
 from longhaul.report.gathered import gather
 from longhaul.report.plots import write_plots
 from longhaul.runs.directory import RunDirectory
+from longhaul.runs.jsonl import read_rows
 from longhaul.runs.reader import read_metrics
 
 pytest.importorskip("nle")
@@ -36,10 +40,12 @@ SMALL = (
 CLOCKS = ("time/", "mem/", "env/step_", "system/")
 
 
-def trained(root: Path, *overrides: str, preset: str = "table") -> RunDirectory:
+def trained(
+    root: Path, *overrides: str, preset: str = "table", watch: Until | None = None
+) -> RunDirectory:
     config = resolve(ConfigSources("nethack", preset=preset, overrides=(*SMALL, *overrides)))
     run = begin_run(config, root)
-    assert carry_out(run, config, Asked(quiet=True)) == 0
+    assert carry_out(run, config, Asked(quiet=True), also_until=watch) == 0
     return run
 
 
@@ -66,6 +72,28 @@ def test_a_short_run_passes_through_all_phases(tmp_path: Path) -> None:
     assert all(row["fault/skipped_updates"] == 0 for row in found)
     phases = json.loads((run.evaluations / "phases.json").read_text())
     assert [phase["phase"] for phase in phases] == ["warm-up", "transition", "fine-tune"]
+
+
+@pytest.mark.thorough
+def test_killed_workers_change_no_byte_of_the_logs(tmp_path: Path) -> None:
+    before = set(psutil.Process().children(recursive=True))
+    killed: list[int] = []
+
+    def kill_a_worker(progress: Progress) -> str | None:
+        if progress.iteration in (2, 5):
+            worker = min(set(psutil.Process().children()) - before, key=lambda one: one.pid)
+            worker.kill()
+            killed.append(worker.pid)
+        return None
+
+    apart = (*scaled(8, 64, 4), "env.runtime=processes", "env.processes.workers=2")
+    plain = trained(tmp_path / "plain", *apart)
+    shaken = trained(tmp_path / "shaken", *apart, watch=kill_a_worker)
+    assert len(set(killed)) == 2
+    faults = [row for row in read_rows(shaken.sessions).rows if row["event"] == "env_fault"]
+    assert {fault["kind"] for fault in faults} == {"died", "replaced"}
+    for log in ("metrics.jsonl", "episodes.jsonl", "events.jsonl"):
+        assert (shaken.path / log).read_bytes() == (plain.path / log).read_bytes(), log
 
 
 @pytest.mark.slow
