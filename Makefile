@@ -14,8 +14,8 @@ PIP_FLAGS := --disable-pip-version-check $(if $(V),,-qq)
 PIP := $(BIN)/python -m pip install $(PIP_FLAGS) -c constraints.txt
 
 # What each kind of work installs beside the core.
-train_EXTRAS := box2d,parquet,plots,tb,video,web
-dev_EXTRAS := box2d,cluster,dev,marl,onnx,parquet,peers,plots,tb,video,web
+train_EXTRAS := box2d,parquet,plots,search,tb,video,web
+dev_EXTRAS := box2d,cluster,dev,marl,onnx,parquet,peers,plots,search,tb,video,web
 docs_EXTRAS := box2d,docs
 
 # Never a dependency: installed without its own ones, and its code is never imported.

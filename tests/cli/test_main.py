@@ -34,6 +34,7 @@ COMMANDS = (
     "tool",
     "play",
     "campaign",
+    "search",
     "warm-up",
     "metrics",
     "tail",

@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +16,7 @@ import msgspec
 
 from longhaul.app.campaign_plan import CourseState, next_course, teacher_of
 from longhaul.app.campaign_process import Piece, carry_out
+from longhaul.app.child_process import longhaul_command
 from longhaul.app.registry import find_kind
 from longhaul.app.text import columns
 from longhaul.core.errors import ConfigError, LonghaulError
@@ -200,7 +200,7 @@ class CampaignRunner:
             state = self._states[name] = replace(state, teacher=teacher_of(self.report.states))
             self._save()
         arguments = self._arguments(self._courses[name], state)
-        command = [*_longhaul(), "train", request.task, *arguments]
+        command = longhaul_command("train", request.task, *arguments)
         log = request.folder / f"{slug(name)}.log"
         piece = Piece(command, log, seconds, lambda: self._has_reached(name))
         code = self._carry_out(piece)
@@ -270,7 +270,7 @@ class CampaignRunner:
     def _film(self, run: RunDirectory, name: str) -> str:
         """Return the film of the best episode, relative to the campaign's folder."""
         path = self._request.folder / f"{slug(name)}.mp4"
-        command = [*_longhaul(), "watch", str(run.path), "--checkpoint", "best"]
+        command = longhaul_command("watch", str(run.path), "--checkpoint", "best")
         made = subprocess.run(
             [*command, "--episode", "best", "--out", str(path)], capture_output=True, check=False
         )
@@ -317,7 +317,3 @@ def run_campaign(request: CampaignRequest, tell: Callable[[str], None]) -> Campa
 
 def _evaluations(run: RunDirectory, rate: str) -> list[Row]:
     return [row for row in read_metrics(run).rows if rate in row]
-
-
-def _longhaul() -> list[str]:
-    return [sys.executable, "-m", "longhaul"]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from longhaul.app.child_process import Child
+
 POLL_SECONDS = 1.0
-END_SECONDS = 120.0
-"""How long a run may take to write its last checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +29,13 @@ def carry_out(piece: Piece) -> int:
     It is asked to stop by SIGTERM, so that a run leaves a checkpoint; whatever happens to this
     process, the command does not outlive it.
     """
-    with piece.log.open("wb") as output:
-        process = subprocess.Popen(piece.command, stdout=output, stderr=subprocess.STDOUT)
-        until = time.monotonic() + piece.seconds
-        try:
-            while process.poll() is None and time.monotonic() < until:
-                if piece.has_reached():
-                    break
-                _wait(process, min(POLL_SECONDS, max(until - time.monotonic(), 0.0)))
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                _wait(process, END_SECONDS)
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-    return process.returncode
-
-
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
+    child = Child(piece.command, piece.log)
+    until = time.monotonic() + piece.seconds
     try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return
+        while child.poll() is None and time.monotonic() < until:
+            if piece.has_reached():
+                break
+            child.wait(min(POLL_SECONDS, max(until - time.monotonic(), 0.0)))
+    finally:
+        code = child.end()
+    return code

@@ -15,6 +15,7 @@ from longhaul.cli import (
     measure,
     overhead,
     play,
+    search,
     see,
     tools,
 )
@@ -37,6 +38,7 @@ measure.register(app)
 overhead.register(measure.bench)
 advise.register(app)
 play.register(app)
+search.register(app)
 see.register(app)
 tools.register(app)
 

@@ -12,6 +12,7 @@ from typing import Any
 from longhaul.report import words
 from longhaul.report.comparison import Comparison
 from longhaul.report.gathered import RunData
+from longhaul.report.search import Axis, SearchData, trial_table
 from longhaul.report.sheet import STYLE
 from longhaul.report.steering import turns
 from longhaul.report.style import Drawn
@@ -95,6 +96,30 @@ def make_comparison(
         f"{_table(words.Table('', ('arm', 'seed', 'score', 'status', 'run'), runs))}</section>"
     )
     return _document("longhaul comparison", title, "", body)
+
+
+def make_search(data: SearchData, chosen: Sequence[tuple[str, str]], drawn: Sequence[Drawn]) -> str:
+    """Return a search as a page of the same kind; `chosen` are commands and what they do."""
+    notes = "".join(f"<p>{escape(note)}</p>" for note in data.notes)
+    told = "".join(f"<p>{escape(what)}</p><pre>{escape(command)}</pre>" for what, command in chosen)
+    keys = tuple(
+        (axis.key, ", ".join(axis.options) or f"{axis.low:g} to {axis.high:g}", _scale(axis))
+        for axis in data.axes
+    )
+    runs = tuple((str(trial.number), trial.run) for trial in data.trials if trial.run)
+    body = (
+        f"<section><h2>Summary</h2>{notes}{told}</section>"
+        f"<section><h2>Plots</h2>{_plots(Extras(drawn))}</section>"
+        f"<section><h2>Trials, best first</h2>{_table(trial_table(data))}</section>"
+        f"<section><h2>What was searched</h2>"
+        f"{_table(words.Table('', ('key', 'values', 'scale'), keys))}</section>"
+        f"<section><h2>Runs</h2>{_table(words.Table('', ('trial', 'run'), runs))}</section>"
+    )
+    return _document("longhaul search", data.title, "", body)
+
+
+def _scale(axis: Axis) -> str:
+    return "choice" if axis.options else "logarithmic" if axis.is_log else "even"
 
 
 def _document(kind: str, title: str, head: str, body: str) -> str:

@@ -12,6 +12,8 @@ from typing import Any
 from longhaul.core.errors import ConfigError
 
 INK, FAINT, GRID = "#1c2733", "#5d6b7a", "#dbe1e8"
+CARD = "#f5f7fa"
+"""What pictures stand on in a page; nearly white in print."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b7684", "#8c5f2e")
 """Okabe and Ito's palette without its yellow, which is lost on white, and two more."""
 LIGHT = 0.22
@@ -116,7 +118,12 @@ def laid_out(chart: Chart) -> Iterator[Any]:
 
 _PROLOGUE = re.compile(r"^.*?(?=<svg)", re.DOTALL)
 _METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
-_THEME = {INK: "var(--ink)", FAINT: "var(--faint)", GRID: "var(--grid)"}
+_THEME = {
+    INK: "var(--ink)",
+    FAINT: "var(--faint)",
+    GRID: "var(--grid)",
+    CARD: "var(--card)",
+}
 
 
 def themed(svg: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -203,17 +204,23 @@ def list_run_directories(folder: Path) -> list[RunDirectory]:
     return [RunDirectory(record.parent) for record in sorted(folder.glob("[!.]*/run.json"))]
 
 
-def find_unfinished(root: Path, task: str, name: str, seed: int) -> RunDirectory | None:
-    """Return the newest run of this task, name and seed that has not finished, if any.
+def runs_named(root: Path, task: str, name: str, seed: int) -> Iterator[RunDirectory]:
+    """Yield the runs of this task, name and seed, newest first.
 
-    A run whose run.json is unreadable is an error here: starting afresh beside it would hide it.
+    A run whose run.json is unreadable is an error here: passing over it would hide it.
     """
     run_id = re.compile(rf"\d{{8}}-\d{{6}}-{re.escape(slug(name))}-s{seed}(\.\d+)?")
     for run in reversed(list_run_directories(root / slug(task))):
         if not run_id.fullmatch(run.path.name):
             continue
         record = run.read_record()
-        is_same = (record.task, record.name, record.seed) == (task, name, seed)
-        if is_same and record.status is not Status.FINISHED:
+        if (record.task, record.name, record.seed) == (task, name, seed):
+            yield run
+
+
+def find_unfinished(root: Path, task: str, name: str, seed: int) -> RunDirectory | None:
+    """Return the newest run of this task, name and seed that has not finished, if any."""
+    for run in runs_named(root, task, name, seed):
+        if run.read_record().status is not Status.FINISHED:
             return run
     return None

@@ -127,6 +127,11 @@ class TaskKind:
     campaign: Campaign | None = None
     """How `longhaul campaign` trains it, if it has courses."""
 
+    @property
+    def search_space(self) -> Path:
+        """What `longhaul search` changes if nobody says otherwise; the file may be missing."""
+        return self.presets.with_name("search.toml")
+
     def preset_names(self) -> tuple[str, ...]:
         """Return the names of the presets beside the task."""
         return tuple(sorted(path.stem for path in self.presets.glob("*.toml")))

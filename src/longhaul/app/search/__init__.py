@@ -1,0 +1,1 @@
+"""Searching for better values of a task's config, trial by trial."""

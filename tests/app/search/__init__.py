@@ -1,0 +1,1 @@
+"""Searches: their spaces, their memory, their trials and what they leave behind."""
