@@ -3,19 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, BatchedEnvs, Ending
+from longhaul.core.env import Array, BatchedEnv, BatchedEnvs, Ending
 from longhaul.core.errors import EnvError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
+from longhaul.envs.crew.crew import Crew, StepsNatively
 from longhaul.envs.guard import bounded
 from longhaul.envs.lockstep import Lockstep
 from longhaul.envs.losses import Border, GivenUp
 from longhaul.envs.range_pool import RangePool
+
+
+class _Stepper(Protocol):
+    """Steps all simulators of a batch with a few threads."""
+
+    def step(self, actions: Array) -> None:
+        """Step every simulator with the actions of all rows."""
+
+    def close(self) -> None:
+        """End the threads."""
+
+
+class _ByRanges:
+    """Each thread steps a range of its own, through Python."""
+
+    def __init__(self, batch: BatchedEnv, count: int, threads: int) -> None:
+        self._batch = batch
+        self._pool = RangePool(count, threads)
+
+    def step(self, actions: Array) -> None:
+        self._pool.run(lambda begin, end: self._batch.step(begin, end, actions))
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+class _ByCrew:
+    """Threads without Python take one simulator after another."""
+
+    def __init__(self, batch: StepsNatively, count: int, threads: int) -> None:
+        self._crew = Crew(count, threads)
+        self._native = batch.native_step(self._crew.members)
+
+    def step(self, actions: Array) -> None:
+        self._crew.run(self._native, actions)
+
+    def close(self) -> None:
+        self._crew.close()
+
+
+def _stepper(batch: BatchedEnv, count: int, threads: int) -> _Stepper:
+    if isinstance(batch, StepsNatively):
+        return _ByCrew(batch, count, threads)
+    return _ByRanges(batch, count, threads)
 
 
 class BatchedVectorEnv(Lockstep):
@@ -34,7 +80,7 @@ class BatchedVectorEnv(Lockstep):
         self._batch = source.make(count)
         self._batch.bind(self._slots)
         self._configured: Settings | None = None
-        self._pool = RangePool(count, threads)
+        self._stepper = _stepper(self._batch, count, threads)
 
     def _begin(self, envs: Sequence[int], settings: Settings | None) -> None:
         ledger = self._ledger
@@ -50,7 +96,7 @@ class BatchedVectorEnv(Lockstep):
 
     def _advance(self) -> Sequence[tuple[int, Ending]]:
         try:
-            self._pool.run(self._step_range)
+            self._stepper.step(self._actions)
         except Exception as error:
             raise self._failure("step", error) from error
         endings = []
@@ -60,9 +106,6 @@ class BatchedVectorEnv(Lockstep):
             except EnvError as error:
                 self._refuse(GivenUp(env, "unusable", "step", str(error)))
         return endings
-
-    def _step_range(self, begin: int, end: int) -> None:
-        self._batch.step(begin, end, self._actions)
 
     def _advance_one(self, env: int, actions: Array) -> bool:
         self._actions[self._ledger.rows(env)] = actions
@@ -85,5 +128,5 @@ class BatchedVectorEnv(Lockstep):
 
     def close(self) -> None:
         """End all environments and threads."""
-        self._pool.close()
+        self._stepper.close()
         self._batch.close()

@@ -32,7 +32,7 @@ def test_every_form_of_a_pattern_tells_the_same_pixels() -> None:
 
 
 def test_a_canvas_is_the_same_memory_as_words_and_as_bytes() -> None:
-    canvas = new_canvases()[0]
+    canvas = new_canvases(1)[0, 0]
     assert CANVAS.fields is not None
     canvas["words"][3, 1] = 0x0807060504030201
     assert canvas["bytes"][3, 8:16].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]

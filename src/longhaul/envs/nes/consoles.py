@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from longhaul.core.env import Array
 from longhaul.core.errors import ConfigError
+from longhaul.envs.crew.chain import Chain, Labour, Link, bind
+from longhaul.envs.crew.crew import run_alone
+from longhaul.envs.crew.words import fetch
 from longhaul.envs.nes.cartridge import Cartridge
 from longhaul.envs.nes.frame import run_frame
 from longhaul.envs.nes.game import Machine, decode, new_canvases
@@ -35,7 +38,7 @@ from longhaul.envs.nes.layout import (
     P,
     T,
 )
-from longhaul.envs.nes.native import entry, kernel_stamp
+from longhaul.envs.nes.native import kernel, kernel_stamp
 from longhaul.envs.nes.palette import colours
 from longhaul.envs.nes.picture import Picture, View, colour_view, keep_picture, make_view
 
@@ -55,51 +58,75 @@ class Batch(NamedTuple):
     pictures: Array  # [N, planes, height, width] uint8
 
 
-class Desk(NamedTuple):
-    """What one thread works with."""
+class Desks(NamedTuple):
+    """What the threads work with."""
 
     games: Array  # [1] of `GAME`
-    canvases: Array  # [2] of `CANVAS`
+    canvases: Array  # [members, 2] of `CANVAS`: for the last frame and the one before
 
 
 class Spell(NamedTuple):
-    """Which consoles run for how many frames, and whether a picture is kept."""
+    """How consoles are to run."""
 
-    begin: int
-    end: int
-    frames: int
-    draw: bool
+    buttons: Array  # [N, 2] uint8, of both pads
+    span: Array  # [2] int64: for how many frames, and whether a picture is kept of the last
 
 
-def _build_step(stamp: int) -> Any:
-    @entry
-    def step(batch: Batch, desk: Desk, view: View, buttons: Array, spell: Spell) -> None:
-        """Run some consoles for some frames; keep a picture of the last one."""
+class Running(NamedTuple):
+    """All that running a console takes."""
+
+    batch: Batch
+    desks: Desks
+    look: View
+    spell: Spell
+
+
+@kernel
+def _run_console(running: Running, index: int, member: int) -> None:
+    """Run one console for some frames; keep a picture of the last one."""
+    batch, view = running.batch, running.look
+    game = running.desks.games[0]
+    now = Machine(game, running.desks.canvases[member, 0])
+    before = Machine(game, running.desks.canvases[member, 1])
+    now.canvas.shades[:] = view.shades
+    before.canvas.shades[:] = view.shades
+    before.canvas.drawing[0] = False
+    frames, draw = running.spell.span[0], running.spell.span[1] != 0
+    console = batch.consoles[index]
+    row, registers = console.row, console.registers
+    pad_1, pad_2 = running.spell.buttons[index, 0], running.spell.buttons[index, 1]
+    for frame in range(frames - 1):
+        before.canvas.drawing[0] = draw and view.two_frames and frame == frames - 2
+        run_frame(row, registers, before, pad_1, pad_2)
+    batch.previous[index] = row
+    now.canvas.drawing[0] = draw
+    run_frame(row, registers, now, pad_1, pad_2)
+    if draw:
+        keep_picture(now.canvas, before.canvas, view, batch.pictures[index])
+
+
+def _build(stamp: int) -> Labour:
+    def run_console(pointer: Any, index: int, member: int) -> int:
+        """Run one console."""
         _ = stamp
-        now = Machine(desk.games[0], desk.canvases[0])
-        before = Machine(desk.games[0], desk.canvases[1])
-        now.canvas.shades[:] = view.shades
-        before.canvas.shades[:] = view.shades
-        before.canvas.drawing[0] = False
-        for index in range(spell.begin, spell.end):
-            console = batch.consoles[index]
-            row, registers = console.row, console.registers
-            pad_1, pad_2 = buttons[index, 0], buttons[index, 1]
-            for frame in range(spell.frames - 1):
-                is_seen = spell.draw and view.two_frames and frame == spell.frames - 2
-                before.canvas.drawing[0] = is_seen
-                run_frame(row, registers, before, pad_1, pad_2)
-            batch.previous[index] = row
-            now.canvas.drawing[0] = spell.draw
-            run_frame(row, registers, now, pad_1, pad_2)
-            if spell.draw:
-                keep_picture(now.canvas, before.canvas, view, batch.pictures[index])
+        _run_console(fetch(pointer), index, member)
+        return 0
 
-    return step
+    return run_console
 
 
-step_consoles = _build_step(kernel_stamp())
-"""Step a range of consoles."""
+run_console = _build(kernel_stamp())
+
+
+class _Own:
+    """What a thread that steps consoles by itself has for that."""
+
+    def __init__(self, consoles: Consoles) -> None:
+        count = len(consoles)
+        self.buttons: Bytes = np.zeros((count, 2), np.uint8)
+        self.span = np.zeros(2, np.int64)
+        self.left = np.zeros(count, np.int64)
+        self.chain = Chain(consoles.bound(Spell(self.buttons, self.span)))
 
 
 class Consoles:
@@ -136,6 +163,7 @@ class Consoles:
         """Keep pictures in this array from here on; those there are move along."""
         pictures[...] = self._batch.pictures
         self._batch = self._batch._replace(pictures=pictures)
+        self._own = threading.local()
 
     def power_on(self, rows: NDArray[np.int64]) -> None:
         """Switch some consoles off and on: all their memory is zero."""
@@ -174,27 +202,38 @@ class Consoles:
         Bits are A, B, select, start, up, down, left, right, from the lowest on. Disjoint ranges may
         be stepped at once by several threads; `buttons` is of all consoles.
         """
-        pads = buttons
-        if buttons.ndim == 1:
-            pads = np.zeros((len(buttons), 2), np.uint8)
-            pads[:, 0] = buttons
-        if pads.shape != (len(self), 2) or pads.dtype != np.uint8 or frames < 1:
+        if buttons.shape not in ((len(self),), (len(self), 2)) or buttons.dtype != np.uint8:
             raise ConfigError(
-                f"step takes uint8 buttons for {len(self)} consoles and at least 1 frame, "
-                f"not {buttons.dtype} {buttons.shape} and {frames}"
+                f"step takes uint8 buttons for {len(self)} consoles, "
+                f"not {buttons.dtype} {buttons.shape}"
             )
         last = len(self) if end is None else end
-        if not 0 <= begin <= last <= len(self):
-            raise ConfigError(f"there are consoles 0 to {len(self)}, not {begin} to {last}")
-        spell = Spell(begin, last, frames, draw)
-        step_consoles(self._batch, self._desk(), self._view, np.ascontiguousarray(pads), spell)
+        if not 0 <= begin <= last <= len(self) or frames < 1:
+            raise ConfigError(
+                f"there are consoles 0 to {len(self)} to run for at least 1 frame, "
+                f"not {begin} to {last} for {frames}"
+            )
+        own = self._mine()
+        own.buttons[begin:last] = buttons[begin:last].reshape(last - begin, -1)
+        if buttons.ndim == 1:
+            own.buttons[begin:last, 1] = 0
+        own.span[:] = frames, draw
+        run_alone(own.chain, own.left, begin, last)
 
-    def _desk(self) -> Desk:
-        """Return this thread's own desk: threads may step disjoint ranges at once."""
-        desk: Desk | None = getattr(self._own, "desk", None)
-        if desk is None:
-            desk = self._own.desk = Desk(self._games, new_canvases())
-        return desk
+    def bound(self, spell: Spell, *, members: int = 1) -> Link:
+        """Return the running of one console as a link of native work, for the threads of a crew."""
+        return self._bound(self._batch, self._view, spell, members)
+
+    def _bound(self, batch: Batch, view: View, spell: Spell, members: int) -> Link:
+        desks = Desks(self._games, new_canvases(members))
+        return bind(run_console, Running(batch, desks, view, spell))
+
+    def _mine(self) -> _Own:
+        """Return what this thread has of its own: threads may step disjoint ranges at once."""
+        own: _Own | None = getattr(self._own, "own", None)
+        if own is None:
+            own = self._own.own = _Own(self)
+        return own
 
     def colour_numbers(self, row: int) -> Bytes:
         """Return the last frame of a console as numbers of colours, [240, 256]."""
@@ -202,8 +241,8 @@ class Consoles:
         numbers: Bytes = np.zeros((1, 1, HEIGHT, WIDTH), np.uint8)
         pads = self.registers[row : row + 1, [PAD_1, PAD_2]].astype(np.uint8)
         batch = Batch(state.view(CONSOLE)[:, 0], state.copy(), numbers)
-        spell = Spell(begin=0, end=1, frames=1, draw=True)
-        step_consoles(batch, self._desk(), self._colour_view, pads, spell)
+        part = self._bound(batch, self._colour_view, Spell(pads, np.ones(2, np.int64)), 1)
+        run_alone(Chain(part), np.zeros(1, np.int64), 0, 1)
         picture: Bytes = numbers[0, 0]
         return picture
 

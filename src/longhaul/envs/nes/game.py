@@ -102,6 +102,6 @@ def decode(cartridge: Cartridge) -> Array:
     return games
 
 
-def new_canvases() -> Array:
-    """Return two sheets, for the last frame and the one before, [2] of `CANVAS`."""
-    return np.zeros(2, CANVAS)
+def new_canvases(members: int) -> Array:
+    """Return two sheets for each of some threads, [members, 2] of `CANVAS`."""
+    return np.zeros((members, 2), CANVAS)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+
+from longhaul.envs.crew.stamp import text_stamp
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,13 +35,5 @@ def kernel(function: F) -> F:
 
 
 def kernel_stamp() -> int:
-    """Return a number that differs when the text of any module of this folder does.
-
-    Numba looks only at the file of the function it is asked for: code called from another file
-    would stay as it was when first compiled. Entry points hold this number, which is part of
-    their cache's key.
-    """
-    digest = hashlib.blake2b(digest_size=7)
-    for module in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(module.read_bytes())
-    return int.from_bytes(digest.digest(), "little")
+    """Return a number that differs when the text of any module of this folder does."""
+    return text_stamp(sorted(Path(__file__).parent.glob("*.py")))

@@ -7,6 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from longhaul.core.env import Slots
+from longhaul.envs.crew.chain import Chain, bind
+from longhaul.envs.crew.crew import run_alone
 from longhaul.envs.nes.cartridge import Cartridge
 from longhaul.envs.nes.layout import SIZE
 from longhaul.tasks.mario.game import memory as ram
@@ -26,6 +28,7 @@ from longhaul.tasks.mario.game.tiles import (
     SHAPE,
     SOLID,
     STATE_SIZE,
+    Showing,
     show,
 )
 
@@ -45,7 +48,7 @@ def world(x: int = 600, y: int = 176) -> NDArray[np.uint8]:
 
 def shown(row: NDArray[np.uint8]) -> tuple[Planes, NDArray[np.float32]]:
     planes, numbers = np.ones((1, *SHAPE), np.uint8), np.ones((1, STATE_SIZE), np.float32)
-    show(row, planes, numbers, 0, 1)
+    run_alone(Chain(bind(show, Showing(row, planes, numbers))), np.zeros(1, np.int64), 0, 1)
     return planes[0], numbers[0]
 
 

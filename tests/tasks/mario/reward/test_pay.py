@@ -11,6 +11,8 @@ from longhaul.core.env import Slots
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part
+from longhaul.envs.crew.chain import Chain
+from longhaul.envs.crew.crew import run_alone
 from longhaul.tasks.mario.game import figures as at
 from longhaul.tasks.mario.reward.options import PREFIX, TERMS, RewardOptions
 from longhaul.tasks.mario.reward.pay import TermPay, TermReward
@@ -37,7 +39,7 @@ class Bench:
         own[[at.LOOPED, at.CLEARED_NOW, at.DIED_NOW, at.REASON]] = 0
         for name, value in changes.items():
             own[vars(at)[name]] = value
-        self.pay.pay(0, 1)
+        run_alone(Chain(self.pay.bound()), np.zeros(1, np.int64), 0, 1)
         total = sum(float(term[0]) for term in self.slots.terms.values())
         assert float(self.slots.reward[0]) == pytest.approx(total, abs=1e-5)
         return {n: float(t[0]) for n, t in self.slots.terms.items() if t[0]}

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longhaul.core.env import Array
+from longhaul.envs.crew.chain import Labour
+from longhaul.envs.crew.words import fetch
 from longhaul.envs.nes.native import entry, integer, kernel
 from longhaul.tasks.mario.game.figures import (
     AREA_COUNT,
@@ -126,6 +128,15 @@ class Rows(NamedTuple):
     truncated: Array
     forced: Array
     over: Array
+
+
+class Course(NamedTuple):
+    """What choosing buttons and judging what came of them take."""
+
+    world: World
+    rows: Rows
+    rules: Rules
+    wishes: Array  # [N] int64: the actions asked for
 
 
 @kernel
@@ -319,32 +330,28 @@ def _judge_one(own: Array, ram: Array, rules: Rules) -> None:
     own[BUSY] = 1 if reason == GOES_ON and not is_playing(ram) else 0
 
 
-def _build(stamp: int) -> tuple[Any, Any, Any]:
-    @entry
-    def choose(
-        world: World, rows: Rows, rules: Rules, actions: Array, begin: int, end: int
-    ) -> None:
-        """Decide which buttons the games from `begin` to `end` press."""
+def _build(stamp: int) -> tuple[Labour, Labour, Any]:
+    def choose(pointer: Any, index: int, member: int) -> int:
+        """Decide which buttons a game presses."""
         _ = stamp
-        for env in range(begin, end):
-            own = world.figures[env]
-            rows.forced[env] = _choose_one(own, world.generator, env, actions[env], rules)
-            world.buttons[env, 0] = own[BYTE]
+        course = fetch(pointer)
+        world, rules = course.world, course.rules
+        own, wished = world.figures[index], course.wishes[index]
+        course.rows.forced[index] = _choose_one(own, world.generator, index, wished, rules)
+        world.buttons[index, 0] = own[BYTE]
+        return 0
 
-    @entry
-    def judge(world: World, rows: Rows, rules: Rules, begin: int, end: int) -> int:
-        """Take over what the step led to; return how many games must be skipped to go on."""
+    def judge(pointer: Any, index: int, member: int) -> int:
+        """Take over what the step led to; return 1 if a scene must be skipped to go on."""
         _ = stamp
-        busy = 0
-        for env in range(begin, end):
-            own = world.figures[env]
-            _judge_one(own, world.consoles[env], rules)
-            reason = own[REASON]
-            rows.truncated[env] = reason >= FIRST_TRUNCATION
-            rows.terminated[env] = reason != GOES_ON and reason < FIRST_TRUNCATION
-            rows.over[env] = reason != GOES_ON
-            busy += own[BUSY]
-        return busy
+        course = fetch(pointer)
+        own, rows = course.world.figures[index], course.rows
+        _judge_one(own, course.world.consoles[index], course.rules)
+        reason = own[REASON]
+        rows.truncated[index] = reason >= FIRST_TRUNCATION
+        rows.terminated[index] = reason != GOES_ON and reason < FIRST_TRUNCATION
+        rows.over[index] = reason != GOES_ON
+        return integer(own[BUSY])
 
     @entry
     def settle(world: World, env: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +14,12 @@ from longhaul.core.errors import CheckpointError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
 from longhaul.core.state import State
+from longhaul.envs.crew.chain import Chain, Link, bind
+from longhaul.envs.crew.crew import NativeStep, run_alone
 from longhaul.envs.nes.cartridge import Cartridge
-from longhaul.envs.nes.consoles import Consoles
+from longhaul.envs.nes.consoles import Consoles, Spell
 from longhaul.tasks.mario.game import figures as at
-from longhaul.tasks.mario.game.course import Rows, Rules, World, choose, judge, settle
+from longhaul.tasks.mario.game.course import Course, Rows, Rules, World, choose, judge, settle
 from longhaul.tasks.mario.game.draws import begin_stream, draw_once
 from longhaul.tasks.mario.game.memory import (
     BLACK_SCREEN_TIMER,
@@ -31,7 +34,7 @@ from longhaul.tasks.mario.game.reward import PlainReward, RewardSource
 from longhaul.tasks.mario.game.scripts import script_bytes
 from longhaul.tasks.mario.game.stages import STAGES, Stage, lottery_of
 from longhaul.tasks.mario.game.starts import read_start, stage_start
-from longhaul.tasks.mario.game.tiles import SHAPE, STATE_SIZE, show
+from longhaul.tasks.mario.game.tiles import SHAPE, STATE_SIZE, Showing, show
 from longhaul.tasks.mario.game.trail import Trail
 
 PIXELS, TILES, NUMBERS = "pixels", "tiles", "numbers"
@@ -118,6 +121,8 @@ class Games:
         self._script_share = SCRIPT_SHARE.default
         self._generator = np.ones(count, np.uint64)
         self._buttons = np.zeros((count, 2), np.uint8)
+        self._wishes = np.zeros(count, np.int64)
+        self._left = np.zeros(count, np.int64)
         self._over = np.zeros(count, np.bool_)
         self._trail = Trail(count, options.trail, options.trail_every)
         self._reward = factory.reward(count)
@@ -133,7 +138,9 @@ class Games:
             ends_at_clear=options.ends_at_clear,
         )
         self._slots: Slots
-        self._rows: Rows
+        self._after: tuple[Link, ...]
+        self._shows: Chain
+        self._own: threading.local
         self.bind(Slots.allocate(self._spec, count))
 
     @property
@@ -168,10 +175,35 @@ class Games:
     def bind(self, slots: Slots) -> None:
         """Write into these arrays, one row per game."""
         self._slots = slots
-        self._rows = Rows(slots.terminated, slots.truncated, slots.forced, self._over)
         if PIXELS in slots.obs:
             self.consoles.draw_into(slots.obs[PIXELS])
         self._reward.bind(self.figures, slots)
+        shows: tuple[Link, ...] = ()
+        if self.options.sees_tiles:
+            showing = Showing(self.consoles.states, slots.obs[TILES], slots.obs[NUMBERS])
+            shows = (bind(show, showing),)
+        kept = (self._trail.bound(self.consoles.states, self.figures),)
+        self._shows = Chain(*shows)
+        self._after = (*(kept if self.options.trail else ()), *shows, self._reward.bound())
+        self._own = threading.local()
+
+    def native_step(self, members: int) -> NativeStep:
+        """Return how to step the games by so many threads, into the slots bound last."""
+        slots, rules = self._slots, self._rules
+        rows = Rows(slots.terminated, slots.truncated, slots.forced, self._over)
+        course = Course(self._world, rows, rules, self._wishes)
+        span = np.array([rules.frame_skip, self.options.sees_pixels], np.int64)
+        running = self.consoles.bound(Spell(self._buttons, span), members=members)
+        chain = Chain(bind(choose, course), running, bind(judge, course), *self._after)
+
+        def take(actions: Array) -> None:
+            np.copyto(self._wishes, actions)
+
+        def finish(env: int, done: int) -> None:
+            self._skip_scene(env)
+            run_alone(chain.after(done), self._left, env, env + 1)
+
+        return NativeStep(chain, take, finish)
 
     def configure(self, settings: Settings) -> None:
         """Take settings into account from each game's next reset on."""
@@ -195,23 +227,14 @@ class Games:
 
     def step(self, begin: int, end: int, actions: Array) -> None:
         """Step games `begin` to `end`; safe to call at once for disjoint ranges."""
-        rows, rules = self._rows, self._rules
-        choose(self._world, rows, rules, actions, begin, end)
-        self.consoles.step(
-            self._buttons,
-            frames=rules.frame_skip,
-            begin=begin,
-            end=end,
-            draw=self.options.sees_pixels,
-        )
-        if judge(self._world, rows, rules, begin, end):
+        own: NativeStep | None = getattr(self._own, "step", None)
+        if own is None:
+            own = self._own.step = self.native_step(members=1)
+        self._wishes[begin:end] = actions[begin:end]
+        if run_alone(own.chain, self._left, begin, end):
             for env in range(begin, end):
-                if self.figures[env, at.BUSY]:
-                    self._skip_scene(env)
-        if self.options.trail:
-            self._trail.keep(self.consoles.states, self.figures[:, at.ELAPSED], begin, end)
-        self._show(begin, end)
-        self._reward.pay(begin, end)
+                if self._left[env]:
+                    own.finish(env, int(self._left[env]))
 
     def ending(self, env: int) -> Ending:
         """Tell how the episode of `env`, which is over, ended."""
@@ -271,9 +294,7 @@ class Games:
 
     def _show(self, begin: int, end: int) -> None:
         """Write the observations that are not pixels."""
-        if self.options.sees_tiles:
-            obs = self._slots.obs
-            show(self.consoles.states, obs[TILES], obs[NUMBERS], begin, end)
+        run_alone(self._shows, self._left, begin, end)
 
     def _begin(self, env: int, seed: int, start: Start | None) -> None:
         begin_stream(self._generator, env, seed)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from longhaul.core.env import Array, Slots
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
-from longhaul.envs.nes.native import entry
+from longhaul.envs.crew.chain import Labour, Link, bind
+from longhaul.envs.crew.words import fetch
 from longhaul.tasks.mario.game.figures import (
     CLEARED_NOW,
     CLOCK_LOST,
@@ -35,10 +36,10 @@ class Reward(Protocol):
     def begin(self, envs: NDArray[np.int64]) -> None:
         """Episodes begin in these games; their figures are those of the start."""
 
-    def pay(self, begin: int, end: int) -> None:
-        """Write what the last step of the games from `begin` to `end` pays; terms add up to it.
+    def bound(self) -> Link:
+        """Return the paying of one game's last step as a link of native work.
 
-        Called at once for disjoint ranges by several threads.
+        It writes reward and terms, which add up to it, of the arrays bound last.
         """
 
     def snapshot(self) -> State:
@@ -97,21 +98,29 @@ class PlainReward:
         return PlainPay(self)
 
 
-def _build(stamp: int) -> Any:
-    @entry
-    def pay_plainly(figures: Array, terms: Terms, weights: Weights, begin: int, end: int) -> None:
-        """Write the plain reward of the games from `begin` to `end`."""
+class Paying(NamedTuple):
+    """What paying plainly takes."""
+
+    figures: Array  # [N, FIGURES] int32
+    terms: Terms
+    weights: Weights
+
+
+def _build(stamp: int) -> Labour:
+    def pay_plainly(pointer: Any, index: int, member: int) -> int:
+        """Write the plain reward of a game."""
         _ = stamp
-        for env in range(begin, end):
-            own = figures[env]
-            terms.progress[env] = weights.progress * own[GAINED]
-            terms.clear[env] = weights.clear * own[CLEARED_NOW]
-            died = own[DIED_NOW] != 0 or own[REASON] == OVER
-            terms.death[env] = weights.death if died else 0.0
-            terms.clock[env] = weights.clock * own[CLOCK_LOST]
-            terms.reward[env] = (
-                terms.progress[env] + terms.clear[env] + terms.death[env] + terms.clock[env]
-            )
+        paying = fetch(pointer)
+        own, terms, weights = paying.figures[index], paying.terms, paying.weights
+        terms.progress[index] = weights.progress * own[GAINED]
+        terms.clear[index] = weights.clear * own[CLEARED_NOW]
+        died = own[DIED_NOW] != 0 or own[REASON] == OVER
+        terms.death[index] = weights.death if died else 0.0
+        terms.clock[index] = weights.clock * own[CLOCK_LOST]
+        terms.reward[index] = (
+            terms.progress[index] + terms.clear[index] + terms.death[index] + terms.clock[index]
+        )
+        return 0
 
     return pay_plainly
 
@@ -143,9 +152,9 @@ class PlainPay:
     def begin(self, envs: NDArray[np.int64]) -> None:
         """Nothing is kept of an episode."""
 
-    def pay(self, begin: int, end: int) -> None:
-        """Write what the last step pays."""
-        pay_plainly(self._figures, self._terms, self._weights, begin, end)
+    def bound(self) -> Link:
+        """Return the paying of one game's last step."""
+        return bind(pay_plainly, Paying(self._figures, self._terms, self._weights))
 
     def snapshot(self) -> State:
         """Return nothing."""

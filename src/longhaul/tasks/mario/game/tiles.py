@@ -8,12 +8,14 @@ speeds, places between tiles, and every enemy's own line.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from longhaul.core.env import Array
-from longhaul.envs.nes.native import entry, integer, kernel
+from longhaul.envs.crew.chain import Labour
+from longhaul.envs.crew.words import fetch
+from longhaul.envs.nes.native import integer, kernel
 from longhaul.tasks.mario.game.memory import (
     AREA_TYPE,
     CLOCK_DIGITS,
@@ -297,13 +299,21 @@ def show_one(ram: Array, planes: Array, numbers: Array) -> None:
     _power_up_numbers(ram, numbers, x, y)
 
 
-def _build(stamp: int) -> Any:
-    @entry
-    def show(consoles: Array, planes: Array, numbers: Array, begin: int, end: int) -> None:
-        """Write the observations of the games from `begin` to `end`."""
+class Showing(NamedTuple):
+    """What is read and written to show games."""
+
+    consoles: Array  # [N, SIZE] uint8, whose memory comes first
+    planes: Array  # [N, *SHAPE] uint8
+    numbers: Array  # [N, STATE_SIZE] float32
+
+
+def _build(stamp: int) -> Labour:
+    def show(pointer: Any, index: int, member: int) -> int:
+        """Write what a game shows."""
         _ = stamp
-        for env in range(begin, end):
-            show_one(consoles[env], planes[env], numbers[env])
+        showing = fetch(pointer)
+        show_one(showing.consoles[index], showing.planes[index], showing.numbers[index])
+        return 0
 
     return show
 

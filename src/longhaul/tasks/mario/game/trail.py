@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from longhaul.core.env import Array
 from longhaul.core.state import State
+from longhaul.envs.crew.chain import Labour, Link, bind
+from longhaul.envs.crew.words import fetch
 from longhaul.envs.nes.layout import SIZE
+from longhaul.envs.nes.native import integer
+from longhaul.tasks.mario.game.figures import ELAPSED
 from longhaul.tasks.mario.game.memory import Bytes
+from longhaul.tasks.mario.game.native import kernel_stamp
 
 NEVER = -1
 
@@ -22,6 +29,34 @@ class Footprint:
     row: Bytes
 
 
+class Keeping(NamedTuple):
+    """What keeping a snapshot takes."""
+
+    states: Array  # [N, SIZE] uint8
+    figures: Array  # [N, FIGURES] int32
+    rows: Array  # [N, length, SIZE] uint8
+    steps: Array  # [N, length] int32
+    every: int
+
+
+def _build(stamp: int) -> Labour:
+    def keep(pointer: Any, index: int, member: int) -> int:
+        """Keep a console if it is its turn."""
+        _ = stamp
+        keeping = fetch(pointer)
+        elapsed = integer(keeping.figures[index, ELAPSED])
+        if elapsed % keeping.every == 0:
+            slot = elapsed // keeping.every % keeping.rows.shape[1]
+            keeping.rows[index, slot] = keeping.states[index]
+            keeping.steps[index, slot] = elapsed
+        return 0
+
+    return keep
+
+
+keep = _build(kernel_stamp())
+
+
 class Trail:
     """The latest `length` snapshots of every game, one in `every` decisions."""
 
@@ -31,12 +66,9 @@ class Trail:
         self._rows: Bytes = np.zeros((count, length, SIZE), np.uint8)
         self._steps: NDArray[np.int32] = np.full((count, length), NEVER, np.int32)
 
-    def keep(self, states: Bytes, elapsed: NDArray[np.int32], begin: int, end: int) -> None:
-        """Keep the consoles from `begin` to `end` whose turn it is."""
-        for env in (begin + np.flatnonzero(elapsed[begin:end] % self._every == 0)).tolist():
-            slot = int(elapsed[env]) // self._every % self._length
-            self._rows[env, slot] = states[env]
-            self._steps[env, slot] = elapsed[env]
+    def bound(self, states: Bytes, figures: NDArray[np.int32]) -> Link:
+        """Return, as a link of native work, the keeping of a game whose turn it is."""
+        return bind(keep, Keeping(states, figures, self._rows, self._steps, self._every))
 
     def clear(self, env: int) -> None:
         """Forget an episode."""

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from longhaul.core.env import Array, Slots
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
-from longhaul.envs.nes.native import entry, integer, kernel
+from longhaul.envs.crew.chain import Labour, Link, bind
+from longhaul.envs.crew.words import fetch
+from longhaul.envs.nes.native import integer, kernel
 from longhaul.tasks.mario.game.figures import (
     AREA_SLOT,
     BEST_X,
@@ -52,6 +54,9 @@ class Books(NamedTuple):
     figures: Array  # [N, FIGURES] int32
     weights: Array  # [N, weights] float64
     kept: Array  # [N, 3] int32
+    paid: Array  # [N, terms] float64
+    terms: tuple[Array, ...]  # of each term [N] float32
+    reward: Array  # [N] float32
     milestone_every: int
 
 
@@ -104,23 +109,25 @@ def _pay_one(own: Array, kept: Array, weights: Array, every: int, paid: Array) -
         paid[T_STAGNATION] = weights[W_STAGNATION]
 
 
-def _build(stamp: int) -> Any:
-    @entry
-    def pay(books: Books, paid: Array, reward: Array, begin: int, end: int) -> None:
-        """Write terms and reward of the games from `begin` to `end`."""
+def _build(stamp: int) -> Labour:
+    def pay(pointer: Any, index: int, member: int) -> int:
+        """Write terms and reward of a game."""
         _ = stamp
-        for env in range(begin, end):
-            _pay_one(
-                books.figures[env],
-                books.kept[env],
-                books.weights[env],
-                books.milestone_every,
-                paid[env],
-            )
-            total = 0.0
-            for term in range(paid.shape[1]):
-                total += paid[env, term]
-            reward[env] = total
+        books = fetch(pointer)
+        paid = books.paid[index]
+        _pay_one(
+            books.figures[index],
+            books.kept[index],
+            books.weights[index],
+            books.milestone_every,
+            paid,
+        )
+        total = 0.0
+        for term in range(len(books.terms)):
+            total += paid[term]
+            books.terms[term][index] = paid[term]
+        books.reward[index] = total
+        return 0
 
     return pay
 
@@ -153,13 +160,26 @@ class TermPay:
         self._kept = np.zeros((count, 3), np.int32)
         self._weights = np.tile(self._next, (count, 1))
         self._every = options.milestone_every
-        self._books: Books
+        self._figures: Array
         self._slots: Slots
 
     def bind(self, figures: Array, slots: Slots) -> None:
         """Read these figures and write into these slots."""
-        self._books = Books(figures, self._weights, self._kept, self._every)
+        self._figures = figures
         self._slots = slots
+
+    def bound(self) -> Link:
+        """Return the paying of one game's last step."""
+        books = Books(
+            figures=self._figures,
+            weights=self._weights,
+            kept=self._kept,
+            paid=self._paid,
+            terms=tuple(self._slots.terms[name] for name in TERMS),
+            reward=self._slots.reward,
+            milestone_every=self._every,
+        )
+        return bind(pay, books)
 
     def configure(self, settings: Settings) -> None:
         """Take weights for the episodes that begin from here on."""
@@ -169,17 +189,11 @@ class TermPay:
 
     def begin(self, envs: NDArray[np.int64]) -> None:
         """Begin with the present weights and where Mario stands."""
-        figures = self._books.figures
+        figures = self._figures
         self._weights[envs] = self._next
         self._kept[envs, LAST_X] = figures[envs, X]
         self._kept[envs, LAST_AREA] = figures[envs, AREA_SLOT]
         self._kept[envs, OWED] = 0
-
-    def pay(self, begin: int, end: int) -> None:
-        """Write what the last step of these games pays."""
-        pay(self._books, self._paid, self._slots.reward, begin, end)
-        for index, name in enumerate(TERMS):
-            self._slots.terms[name][begin:end] = self._paid[begin:end, index]
 
     def snapshot(self) -> State:
         """Return what is kept of the episodes, and the weights to come."""

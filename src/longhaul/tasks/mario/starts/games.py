@@ -12,6 +12,7 @@ from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import EnvSpec
 from longhaul.core.state import State
+from longhaul.envs.crew.crew import NativeStep
 from longhaul.tasks.mario.game.figures import BEST_X, CLEAR_REASONS, ELAPSED
 from longhaul.tasks.mario.game.games import STAGE_FACT, Games
 from longhaul.tasks.mario.game.memory import Bytes, Memory
@@ -118,6 +119,10 @@ class HardGames:
     def step(self, begin: int, end: int, actions: Array) -> None:
         """Step games `begin` to `end`."""
         self._games.step(begin, end, actions)
+
+    def native_step(self, members: int) -> NativeStep:
+        """Return how to step the games by so many threads."""
+        return self._games.native_step(members)
 
     def ending(self, env: int) -> Ending:
         """Tell how the episode of `env` ended, and keep a place of it."""

@@ -1,0 +1,208 @@
+"""Dealing out simulators natively: who takes the next one, who waits, and when all are done.
+
+Nobody waits for a thread that has not begun: whoever is late finds nothing left to take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+from longhaul.core.env import Array
+from longhaul.envs.crew.atomics import (
+    CLOCK,
+    WORD_BYTES,
+    add,
+    call,
+    clock_gettime,
+    cond_init,
+    cond_wait,
+    cond_wake,
+    load,
+    look,
+    mutex_init,
+    mutex_lock,
+    mutex_unlock,
+    pause,
+    store,
+)
+from longhaul.envs.crew.stamp import text_stamp
+
+LINE = 16
+"""Words between two that different threads write: nearer ones slow each other down."""
+(
+    RUNS,  # how many runs have begun
+    ENDED,  # how many have ended
+    TICKET,  # the next simulator to take
+    DONE,  # how many are done in this run
+    SLEEPERS,  # members that sleep until the next run
+    LEADER_SLEEPS,  # 1 while the leader sleeps until all are done
+    STOPPED,  # 1 when the members should leave
+    COUNT,  # simulators
+    TABLE,  # where the present chain is
+    LENGTH,  # how long it is
+    MUTEX,
+    NEWS,  # the condition that a run begins
+    FINISH,  # the condition that it has ended
+) = range(0, 13 * LINE, LINE)
+SIZE = 13 * LINE
+HERE = Path(__file__).parent
+SPINS = 64
+"""Looks at a word between two looks at the clock."""
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _entry(function: F) -> F:
+    """Return native code that Python calls; compiled once per machine."""
+    return cast(F, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+
+
+def _kernel(function: F) -> F:
+    """Return native code that is called by native code only."""
+    # These two options work as any other but are missing in Numba's types.
+    compile_inner = cast(Any, numba.njit)(
+        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )
+    return cast(F, compile_inner(function))
+
+
+@_kernel
+def _perform(table: int, length: int, index: int, member: int) -> int:
+    """Do a chain for one simulator; return 0, or how many links were done if one said stop."""
+    for position in range(length):
+        link = table + 2 * WORD_BYTES * position
+        if call(look(link), look(link + WORD_BYTES), index, member) != 0:
+            return position + 1
+    return 0
+
+
+@_kernel
+def _nanoseconds(times: Array) -> int:
+    clock_gettime(np.int32(CLOCK), times.ctypes.data)
+    nanoseconds: int = times[0] * 1_000_000_000 + times[1]
+    return nanoseconds
+
+
+@_kernel
+def _changes(board: Array, place: int, value: int, patience: int) -> bool:
+    """Look at a word for some nanoseconds; return whether it has another value by then."""
+    times = np.zeros(2, np.int64)
+    until = _nanoseconds(times) + patience
+    while True:
+        for _ in range(SPINS):
+            if load(board, place) != value:
+                return True
+            pause()
+        if _nanoseconds(times) > until:
+            return False
+
+
+@_kernel
+def _wake(board: Array, condition: int) -> None:
+    base = board.ctypes.data
+    mutex_lock(base + WORD_BYTES * MUTEX)
+    cond_wake(base + WORD_BYTES * condition)
+    mutex_unlock(base + WORD_BYTES * MUTEX)
+
+
+@_kernel
+def _sleep(board: Array, place: int, value: int, condition: int, mark: int) -> None:
+    """Sleep while a word has this value; the mark asks whoever changes it to wake."""
+    base = board.ctypes.data
+    mutex_lock(base + WORD_BYTES * MUTEX)
+    # Marked before looking: whoever changes the word after this look sees the mark.
+    add(board, mark, 1)
+    while load(board, place) == value:
+        cond_wait(base + WORD_BYTES * condition, base + WORD_BYTES * MUTEX)
+    add(board, mark, -1)
+    mutex_unlock(base + WORD_BYTES * MUTEX)
+
+
+@_kernel
+def _labour(board: Array, left: Array, member: int) -> None:
+    """Take simulators until there are none."""
+    count = load(board, COUNT)
+    index = add(board, TICKET, 1)
+    while index < count:
+        # Whoever holds a ticket that counts keeps the run from ending, and so the chain as it is.
+        left[index] = _perform(load(board, TABLE), load(board, LENGTH), index, member)
+        if add(board, DONE, 1) + 1 == count:
+            add(board, ENDED, 1)
+            if load(board, LEADER_SLEEPS):
+                _wake(board, FINISH)
+        index = add(board, TICKET, 1)
+
+
+def _build_bounds(stamp: int) -> tuple[Any, Any]:
+    @_entry
+    def prepare(board: Array, count: int) -> None:
+        """Make a board, all zeros before, ready for runs over `count` simulators."""
+        _ = stamp
+        base = board.ctypes.data
+        mutex_init(base + WORD_BYTES * MUTEX, 0)
+        cond_init(base + WORD_BYTES * NEWS, 0)
+        cond_init(base + WORD_BYTES * FINISH, 0)
+        store(board, COUNT, count)
+        store(board, TICKET, count)
+
+    @_entry
+    def stop(board: Array) -> None:
+        """Let all members leave."""
+        _ = stamp
+        store(board, STOPPED, 1)
+        add(board, RUNS, 1)
+        _wake(board, NEWS)
+
+    return prepare, stop
+
+
+def _build_runs(stamp: int) -> tuple[Any, Any, Any]:
+    @_entry
+    def serve(board: Array, left: Array, member: int, patience: int) -> None:
+        """Take part in every run until the board is stopped."""
+        _ = stamp
+        seen = 0
+        while load(board, STOPPED) == 0:
+            if not _changes(board, RUNS, seen, patience):
+                _sleep(board, RUNS, seen, NEWS, SLEEPERS)
+            seen = load(board, RUNS)
+            _labour(board, left, member)
+
+    @_entry
+    def lead(board: Array, left: Array, table: Array, patience: int) -> int:
+        """Do a chain for all simulators; return how many of them were left in the middle."""
+        _ = stamp
+        before = load(board, ENDED)
+        store(board, TABLE, table.ctypes.data)
+        store(board, LENGTH, table.shape[0])
+        store(board, DONE, 0)
+        # From here on the run goes on without us: a member that was late before may take it all.
+        store(board, TICKET, 0)
+        add(board, RUNS, 1)
+        if load(board, SLEEPERS):
+            _wake(board, NEWS)
+        _labour(board, left, 0)
+        if not _changes(board, ENDED, before, patience):
+            _sleep(board, ENDED, before, FINISH, LEADER_SLEEPS)
+        return int(np.count_nonzero(left))
+
+    @_entry
+    def perform(table: Array, left: Array, begin: int, end: int) -> int:
+        """Do a chain for some simulators in the calling thread; return how many were left."""
+        _ = stamp
+        count = 0
+        for index in range(begin, end):
+            left[index] = _perform(table.ctypes.data, table.shape[0], index, 0)
+            count += left[index] != 0
+        return count
+
+    return serve, lead, perform
+
+
+_stamp = text_stamp(HERE / f"{name}.py" for name in ("atomics", "board"))
+prepare, stop = _build_bounds(_stamp)
+serve, lead, perform = _build_runs(_stamp)

@@ -1,0 +1,90 @@
+"""A few threads that do a chain of native work for every simulator of a batch."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from longhaul.core.env import Array
+from longhaul.envs.crew.board import SIZE, lead, perform, prepare, serve, stop
+from longhaul.envs.crew.chain import Chain
+
+PATIENCE_NANOSECONDS = 100_000
+"""How long a thread looks for work before it sleeps: longer than Python takes between two steps of
+a batch, too short for a learner to miss the core."""
+
+
+@dataclass(frozen=True, slots=True)
+class NativeStep:
+    """A step of a batch that needs no Python but at its two ends."""
+
+    chain: Chain
+    take: Callable[[Array], None]
+    """Takes the actions of all rows, before the chain is done."""
+    finish: Callable[[int, int], None]
+    """Called with a simulator that was left and the number of links that are done of it."""
+
+
+@runtime_checkable
+class StepsNatively(Protocol):
+    """A batch whose simulators may be dealt to the threads of a crew."""
+
+    def native_step(self, members: int) -> NativeStep:
+        """Return how to step the simulators by so many threads, into the arrays bound last."""
+
+
+class Crew:
+    """Threads that share the simulators 0 to `count` of a batch one by one.
+
+    Which thread does which simulator depends on who is free. The caller's thread takes part; the
+    others need no Python, and so never wait for the interpreter.
+    """
+
+    def __init__(self, count: int, threads: int) -> None:
+        self.members = max(1, min(threads, count))
+        self._board = np.zeros(SIZE, np.int64)
+        self._left = np.zeros(count, np.int64)
+        prepare(self._board, count)
+        self._threads = [
+            threading.Thread(
+                target=serve,
+                args=(self._board, self._left, member, PATIENCE_NANOSECONDS),
+                daemon=True,
+            )
+            for member in range(1, self.members)
+        ]
+        for thread in self._threads:
+            thread.start()
+        # Also at the end of the process, while there is still native code to return from.
+        self._leave = weakref.finalize(self, _end, self._board, self._threads)
+
+    def run(self, step: NativeStep, actions: Array) -> None:
+        """Do a step of all simulators."""
+        step.take(actions)
+        if lead(self._board, self._left, step.chain.table, PATIENCE_NANOSECONDS):
+            for index in np.flatnonzero(self._left).tolist():
+                step.finish(index, int(self._left[index]))
+
+    def close(self) -> None:
+        """End the threads."""
+        self._leave()
+
+
+def _end(board: Array, threads: list[threading.Thread]) -> None:
+    stop(board)
+    for thread in threads:
+        thread.join()
+
+
+def run_alone(chain: Chain, left: Array, begin: int, end: int) -> int:
+    """Do a chain for some simulators in the calling thread; return how many were left in it.
+
+    How many links are done of those stands in `left`, [simulators].
+    """
+    count: int = perform(chain.table, left, begin, end)
+    return count
