@@ -20,6 +20,7 @@ from longhaul.app.patience import telling_if_slow
 from longhaul.app.plan import replay_plan
 from longhaul.app.registry import Reference, find_kind
 from longhaul.cluster.collector import ClusterCollector
+from longhaul.cluster.rank import launched_rank
 from longhaul.core.config import convert
 from longhaul.core.env import VectorEnv
 from longhaul.core.errors import ConfigError
@@ -74,7 +75,9 @@ NOT_DETERMINISTIC = (
 COMPILING = "compiling the environment, once on this machine; it takes half a minute at most"
 SETTING_UP = "trying the environment, which takes its time"
 
-LEARNERS: dict[str, Callable[[Policy, LearnConfig, np.random.Generator, Replay], Learner]] = {
+LEARNERS: dict[
+    str, Callable[[Policy, LearnConfig, np.random.Generator, Replay], PPOLearner | VTraceLearner]
+] = {
     "ppo": PPOLearner,
     "vtrace": VTraceLearner,
 }
@@ -214,6 +217,18 @@ def build_collector(
     return OverlapCollector(collector, policy) if config.collect.overlap else collector
 
 
+def build_learner(config: RunConfig, policy: Policy, replay: Replay) -> Learner:
+    """Return the learner; the leader of several, if there are others."""
+    generator = Seeds(config.seed).generator("learn")
+    learner = LEARNERS[config.learn.algorithm](policy, config.learn, generator, replay)
+    rank = launched_rank()
+    if rank.size == 1:
+        return learner
+    from longhaul.app.team import lead
+
+    return lead(learner, config, rank)
+
+
 @dataclass(frozen=True, slots=True)
 class Assembled:
     """A run ready to go."""
@@ -280,9 +295,7 @@ def assemble(config: RunConfig, place: Place, device: torch.device) -> Assembled
     place.prepare(policy)
     summary = Summary(task.summarise, window=config.collect.window)
     replay = build_replay(config, task, place)
-    learner = LEARNERS[config.learn.algorithm](
-        policy, config.learn, Seeds(config.seed).generator("learn"), replay
-    )
+    learner = build_learner(config, policy, replay)
     faults = FaultLog(place.directory.crash, place.tell, place.workforce)
     collector = build_collector(config, task, policy, faults.listeners)
     listen_to_steps(collector, place)

@@ -15,7 +15,10 @@ from longhaul.app.config import RunConfig
 from longhaul.app.configure import from_values, read_toml
 from longhaul.app.display import choose_display
 from longhaul.app.session import Asked, carry_out
+from longhaul.app.team import help_learning
 from longhaul.app.train import begin_run, changed_keys, train_task
+from longhaul.cluster.connect import check_cluster
+from longhaul.cluster.rank import launched_rank
 from longhaul.core.errors import ConfigError, LockedError, suggestion
 from longhaul.runs.directory import RunDirectory, list_run_directories, slug
 from longhaul.runs.heartbeat import read_beat
@@ -56,6 +59,10 @@ def fingerprint(config: RunConfig) -> str:
 
 def train_by(choice: str, config: RunConfig, root: Path, asked: Asked) -> int:
     """Train, going on with the run `--resume` means; return the exit code."""
+    rank = launched_rank()
+    if not rank.is_leader:
+        return help_learning(config, rank)
+    check_cluster(config.cluster)
     match choice:
         case "same":
             return train_task(config, root, asked)

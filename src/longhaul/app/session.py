@@ -25,6 +25,7 @@ from longhaul.app.report import keep_panels
 from longhaul.app.rushes import Rushes
 from longhaul.app.track import begin_tracking
 from longhaul.app.vigil import Vigil
+from longhaul.cluster.team import LeadingLearner
 from longhaul.core.errors import LonghaulError, ResourceError
 from longhaul.core.progress import Progress
 from longhaul.core.spaces import Tier
@@ -89,6 +90,8 @@ def carry_out(
         write_schema(run, schema_file(assembled.task))
         follow(run, config, assembled, place, stack)
         stack.callback(assembled.parts.collector.close)
+        if isinstance(assembled.parts.learner, LeadingLearner):
+            stack.callback(assembled.parts.learner.close)
         time_left = TimeLeft(planned_steps(config, assembled.task))
         place.watch.add_gauge(time_left.take)
         vigil.guard(stack, assembled.parts.recorder)

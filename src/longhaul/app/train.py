@@ -16,8 +16,10 @@ from longhaul.app.configure import differences, from_values, parse_override, rea
 from longhaul.app.device import choose_device
 from longhaul.app.plan import memory_plan, replay_plan
 from longhaul.app.session import Asked, carry_out
+from longhaul.app.team import help_learning
 from longhaul.app.track import check_trackers
 from longhaul.cluster.connect import check_cluster
+from longhaul.cluster.rank import launched_rank
 from longhaul.core.config import merge
 from longhaul.core.errors import ConfigError
 from longhaul.core.task import Task
@@ -44,7 +46,6 @@ def show_plan(config: RunConfig, *, as_json: bool) -> str:
 def train_task(config: RunConfig, root: Path, asked: Asked) -> int:
     """Train a task, continuing an unfinished run of the same task, name and seed."""
     check_trackers(config.track)
-    check_cluster(config.cluster)
     choose_device(config.device, require_gpu=asked.require_gpu)
     run = find_unfinished(root, config.task, config.name, config.seed)
     if run is not None and not list_checkpoints(run.checkpoints) and changed_keys(run, config):
@@ -88,6 +89,9 @@ def resume_run(
     if total_timesteps is not None:
         values["total_timesteps"] = total_timesteps
     config = from_values(values)
+    rank = launched_rank()
+    if not rank.is_leader:
+        return help_learning(config, rank)
     check_same(run, config)
     check_trackers(config.track)
     check_cluster(config.cluster)

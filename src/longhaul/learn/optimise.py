@@ -17,6 +17,7 @@ from longhaul.learn.config import LearnConfig
 from longhaul.learn.guard import Guard, gradient_fault, state_fault, total_norm
 from longhaul.learn.losses import Part
 from longhaul.learn.metrics import Tally
+from longhaul.learn.team import ALONE, Team, add_up_gradients
 
 
 class AdamW:
@@ -117,6 +118,8 @@ class Descent:
             {name: p for name, p in policy.named_parameters() if p.requires_grad}, config
         )
         self.guard = Guard(config)
+        self.team: Team = ALONE
+        """Who else learns from the same minibatches; set before the first one."""
         self._updates = 0
         self._learning_rate = 0.0
         self._backup: dict[str, Tensor] = {}
@@ -152,6 +155,7 @@ class Descent:
     def step(self) -> bool:
         """Take a step along the collected gradient; tell whether to go on with this rollout."""
         parameters = self._adam.parameters
+        add_up_gradients(self.team, list(parameters.values()))
         length = total_norm([p.grad for p in parameters.values() if p.grad is not None])
         if math.isfinite(length):
             limit = self._max_grad_norm

@@ -34,6 +34,7 @@ from longhaul.learn.optimise import Descent, Pull
 from longhaul.learn.rehearsal import Rehearsal
 from longhaul.learn.replay import NoReplay, Replay
 from longhaul.learn.settings import CLIP_RANGE, DISCOUNT, LEARNING_RATE, VALUE_WEIGHT
+from longhaul.learn.team import Team, mean_by
 
 _KL_TOLERANCE = 1.5  # as in Stable-Baselines3, so that a known target keeps its meaning
 
@@ -62,6 +63,10 @@ class PPOLearner:
         self._rewards = RewardScale(normalise=config.normalise_reward, clip=config.reward_clip)
         self._descent = Descent(policy, config)
         self._rehearsal = Rehearsal(policy, config, replay or NoReplay(), self._rewards)
+
+    def join(self, team: Team) -> None:
+        """Learn together with others; what is measured is then measured on this one's part."""
+        self._descent.team = team
 
     def update(self, rollout: Rollout, settings: Settings) -> Metrics:
         """Learn from one rollout; the weights are finite afterwards, whatever it held."""
@@ -131,13 +136,17 @@ class PPOLearner:
     ) -> bool:
         """Add the gradients of one step's minibatches; tell if the policy is still near enough."""
         total = sum(int(material.counts[columns].sum()) for columns in group)
+        team = self._descent.team
+        limit = self._config.kl_stop * _KL_TOLERANCE
         for columns in group:
-            minibatch = material.take(columns)
-            share = minibatch.facts.shape[1] / total
-            divergence = self._add(minibatch, settings, share)
-            limit = self._config.kl_stop * _KL_TOLERANCE
-            if limit > 0 and float(divergence.mean()) > limit:
-                self._descent.tally.add("train/approx_kl", divergence)
+            own, divergence = team.part(columns), torch.empty(0)
+            if len(own):
+                minibatch = material.take(own)
+                share = minibatch.facts.shape[1] / total
+                divergence = self._add(minibatch, settings, share)
+            if limit > 0 and mean_by(team, divergence) > limit:
+                if len(own):
+                    self._descent.tally.add("train/approx_kl", divergence)
                 return False
         return True
 

@@ -22,7 +22,6 @@ from longhaul.learn.losses import (
     divergence_of,
     error_quantiles,
     explained_variance,
-    normalised,
     value_error,
     vtrace_policy_gradient,
 )
@@ -33,6 +32,7 @@ from longhaul.learn.optimise import Descent, Pull
 from longhaul.learn.rehearsal import Rehearsal
 from longhaul.learn.replay import NoReplay, Replay
 from longhaul.learn.settings import DISCOUNT, LEARNING_RATE, VALUE_WEIGHT
+from longhaul.learn.team import Team, normalised_by
 from longhaul.learn.trace import Lesson, Tracer
 
 
@@ -65,6 +65,10 @@ class VTraceLearner:
         self._descent = Descent(policy, config)
         self._tracer = Tracer(policy, config)
         self._rehearsal = Rehearsal(policy, config, replay or NoReplay(), self._rewards)
+
+    def join(self, team: Team) -> None:
+        """Learn together with others; what is measured is then measured on this one's part."""
+        self._descent.team = team
 
     def update(self, rollout: Rollout, settings: Settings) -> Metrics:
         """Learn from one rollout; the weights are finite afterwards, whatever it held."""
@@ -102,21 +106,25 @@ class VTraceLearner:
                 self._rehearsal.add(self._descent, lesson.settings)
                 fits = [self._add(lesson, rows, total) for rows in group]
                 if epoch == 0:
-                    first_fits += fits
+                    first_fits += [fit for fit in fits if fit.value.numel()]
                 if not self._descent.step():
                     return first_fits
         return first_fits
 
     def _add(self, lesson: Lesson, row_numbers: NDArray[np.int64], total: int) -> _Fit:
         """Add one minibatch's gradient; `total` is how many steps the whole step learns from."""
-        settings = lesson.settings
-        rows = torch.from_numpy(row_numbers).to(lesson.reward.device)
+        settings, team = lesson.settings, self._descent.team
+        rows = torch.from_numpy(team.part(row_numbers)).to(lesson.reward.device)
+        if rows.numel() == 0:
+            if self._config.normalise_advantage:
+                normalised_by(team, torch.empty(0))  # the others wait for our part of it
+            return _Fit(torch.empty(0), torch.empty(0))
         traced = self._tracer.trace(lesson, rows)
         steps = traced.flat()
         share = steps.places.numel() / total
         advantage = steps.advantage
         if self._config.normalise_advantage:
-            advantage = normalised(advantage)
+            advantage = normalised_by(team, advantage)
         weight = settings[VALUE_WEIGHT]
         pulls = [
             Pull(
