@@ -1,4 +1,4 @@
-"""The command that measures what watching a run costs."""
+"""Commands that measure what watching a run costs, and what a cluster does."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from longhaul.cli import options
 
 
 def register(group: typer.Typer) -> None:
-    """Add the command of this file to the group of measurements."""
+    """Add the commands of this file to the group of measurements."""
     group.command("overhead")(bench_overhead)
+    group.command("cluster")(bench_collectors)
 
 
 def bench_overhead(
@@ -31,4 +32,32 @@ def bench_overhead(
         task=task, preset=preset or bench_preset(task), overrides=overrides or ()
     )
     found = measure(resolve(sources), total_timesteps=total_timesteps, repeats=repeats)
+    typer.echo(found.as_json() if as_json else found.as_text())
+
+
+def bench_collectors(
+    task: options.Task = "probe:chase",
+    total_timesteps: Annotated[int, typer.Option(help="Steps per measurement.")] = 200_000,
+    repeats: Annotated[int, typer.Option(help="Measurements of each, taken in turn.")] = 5,
+    gigabits: Annotated[
+        float, typer.Option(help="What the model takes for the learner's network, per second.")
+    ] = 10.0,
+    per_node: Annotated[int, typer.Option(help="Collectors a node has in the model.")] = 32,
+    preset: options.Preset = "",
+    overrides: options.Overrides = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Measure Ray on this machine beside this process alone, and project to larger clusters."""
+    from longhaul.app.bench_cluster import bench_cluster
+    from longhaul.app.configure import ConfigSources, resolve
+    from longhaul.cluster.scaling import Network
+
+    overlapped = ["collect.overlap=true", *(overrides or ())]
+    config = resolve(ConfigSources(task=task, preset=preset, overrides=overlapped))
+    found = bench_cluster(
+        config,
+        total_timesteps=total_timesteps,
+        repeats=repeats,
+        network=Network(gigabits, per_node),
+    )
     typer.echo(found.as_json() if as_json else found.as_text())

@@ -89,7 +89,19 @@ def connect(config: ClusterConfig, own: OwnCluster) -> Connection:
         raise ClusterError(
             f"cluster.address = {config.address!r} cannot be joined: {_one_line(error)}"
         ) from error
+    _hush()
     return Connection(ray, is_ours=True)
+
+
+def _hush() -> None:
+    """Keep Ray's words on dead nodes off stdout, where programs read ours; we tell them better.
+
+    There is no setting for it: `log_to_driver` is about what workers print.
+    """
+    from ray._private import worker
+
+    if hasattr(worker, "print_to_stdstream"):
+        worker.print_to_stdstream = lambda *args, **kwargs: None
 
 
 def import_ray(*, only_loopback: bool) -> ModuleType:

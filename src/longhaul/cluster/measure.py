@@ -1,0 +1,75 @@
+"""What messages cost on a cluster, measured with messages of the real size."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from longhaul.cluster.join import join
+from longhaul.cluster.messages import Fragment, Weights
+
+CALLS = 200
+PUTS = 20
+FETCHES = 40
+
+
+class Echo:
+    """An actor that answers with what it was given at first."""
+
+    def __init__(self, fragment: Fragment) -> None:
+        self._fragment = fragment
+
+    def nothing(self) -> None:
+        """Answer at once."""
+
+    def fragment(self) -> Fragment:
+        """Answer with the fragment, as a collector does."""
+        return self._fragment
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCosts:
+    """Seconds, the median of many."""
+
+    call: float
+    put: float
+    fetch: float
+    fragments_per_second: float
+    """One actor sending, the learner taking in and doing nothing else."""
+
+
+def measure_messages(ray: Any, weights: Weights, fragment: Fragment) -> MessageCosts:
+    """Return the costs of an actor's call, of laying out weights and of taking in a fragment."""
+    actor = ray.remote(Echo).options(num_cpus=0).remote(fragment)
+    rows = len(fragment.rollout.last.row)
+    try:
+        ray.get(actor.nothing.remote())
+        call = _median(lambda: ray.get(actor.nothing.remote()), CALLS)
+        put = _median(lambda: ray.put(weights), PUTS)
+        began = time.perf_counter()
+        fetches = [_fetch(ray, actor, rows) for _ in range(FETCHES)]
+        rate = FETCHES / (time.perf_counter() - began)
+    finally:
+        ray.kill(actor)
+    return MessageCosts(call, put, statistics.median(fetches), rate)
+
+
+def _fetch(ray: Any, actor: Any, rows: int) -> float:
+    """Return the time from the moment a fragment is there to its place in a rollout."""
+    reference = actor.fragment.remote()
+    ray.wait([reference])
+    began = time.perf_counter()
+    join([ray.get(reference)], (), rows=rows)
+    return time.perf_counter() - began
+
+
+def _median(action: Callable[[], object], times: int) -> float:
+    taken = []
+    for _ in range(times):
+        began = time.perf_counter()
+        action()
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)
