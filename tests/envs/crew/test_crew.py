@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from longhaul.core.env import Array
 from longhaul.envs.crew.chain import Chain, bind
-from longhaul.envs.crew.crew import Crew, NativeStep, run_alone
+from longhaul.envs.crew.crew import Crew, NativeStep, far_apart, run_alone
 from longhaul.envs.crew.words import fetch
 
 STUBBORN = 5
@@ -67,6 +69,19 @@ def test_every_simulator_is_stepped_once_a_run(count: int, threads: int) -> None
     crew.close()
     assert bench.totals.tolist() == [300 * (index + 1000) for index in range(count)]
     assert bench.finished == ([(STUBBORN, 1)] * 300 if count > STUBBORN else [])
+
+
+@given(st.integers(1, 200), st.integers(1, 12))
+def test_everyone_has_one_place_in_the_order(count: int, members: int) -> None:
+    assert sorted(far_apart(count, members).tolist()) == list(range(count))
+
+
+@pytest.mark.parametrize(
+    ("count", "members", "order"),
+    [(6, 1, [0, 1, 2, 3, 4, 5]), (8, 2, [0, 4, 1, 5, 2, 6, 3, 7]), (7, 3, [0, 3, 6, 1, 4, 2, 5])],
+)
+def test_those_taken_at_once_are_no_neighbours(count: int, members: int, order: list[int]) -> None:
+    assert far_apart(count, members).tolist() == order
 
 
 def test_members_that_fell_asleep_are_woken() -> None:

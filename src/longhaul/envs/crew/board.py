@@ -37,7 +37,7 @@ LINE = 16
 (
     RUNS,  # how many runs have begun
     ENDED,  # how many have ended
-    TICKET,  # the next simulator to take
+    TICKET,  # the next simulator to take, as its place in the order
     DONE,  # how many are done in this run
     SLEEPERS,  # members that sleep until the next run
     LEADER_SLEEPS,  # 1 while the leader sleeps until all are done
@@ -123,18 +123,19 @@ def _sleep(board: Array, place: int, value: int, condition: int, mark: int) -> N
 
 
 @_kernel
-def _labour(board: Array, left: Array, member: int) -> None:
+def _labour(board: Array, order: Array, left: Array, member: int) -> None:
     """Take simulators until there are none."""
     count = load(board, COUNT)
-    index = add(board, TICKET, 1)
-    while index < count:
+    ticket = add(board, TICKET, 1)
+    while ticket < count:
         # Whoever holds a ticket that counts keeps the run from ending, and so the chain as it is.
+        index = order[ticket]
         left[index] = _perform(load(board, TABLE), load(board, LENGTH), index, member)
         if add(board, DONE, 1) + 1 == count:
             add(board, ENDED, 1)
             if load(board, LEADER_SLEEPS):
                 _wake(board, FINISH)
-        index = add(board, TICKET, 1)
+        ticket = add(board, TICKET, 1)
 
 
 def _build_bounds(stamp: int) -> tuple[Any, Any]:
@@ -162,7 +163,7 @@ def _build_bounds(stamp: int) -> tuple[Any, Any]:
 
 def _build_runs(stamp: int) -> tuple[Any, Any, Any]:
     @_entry
-    def serve(board: Array, left: Array, member: int, patience: int) -> None:
+    def serve(board: Array, order: Array, left: Array, member: int, patience: int) -> None:
         """Take part in every run until the board is stopped."""
         _ = stamp
         seen = 0
@@ -170,10 +171,10 @@ def _build_runs(stamp: int) -> tuple[Any, Any, Any]:
             if not _changes(board, RUNS, seen, patience):
                 _sleep(board, RUNS, seen, NEWS, SLEEPERS)
             seen = load(board, RUNS)
-            _labour(board, left, member)
+            _labour(board, order, left, member)
 
     @_entry
-    def lead(board: Array, left: Array, table: Array, patience: int) -> int:
+    def lead(board: Array, order: Array, left: Array, table: Array, patience: int) -> int:
         """Do a chain for all simulators; return how many of them were left in the middle."""
         _ = stamp
         before = load(board, ENDED)
@@ -185,7 +186,7 @@ def _build_runs(stamp: int) -> tuple[Any, Any, Any]:
         add(board, RUNS, 1)
         if load(board, SLEEPERS):
             _wake(board, NEWS)
-        _labour(board, left, 0)
+        _labour(board, order, left, 0)
         if not _changes(board, ENDED, before, patience):
             _sleep(board, ENDED, before, FINISH, LEADER_SLEEPS)
         return int(np.count_nonzero(left))

@@ -49,11 +49,12 @@ class Crew:
         self.members = max(1, min(threads, count))
         self._board = np.zeros(SIZE, np.int64)
         self._left = np.zeros(count, np.int64)
+        self._order = far_apart(count, self.members)
         prepare(self._board, count)
         self._threads = [
             threading.Thread(
                 target=serve,
-                args=(self._board, self._left, member, PATIENCE_NANOSECONDS),
+                args=(self._board, self._order, self._left, member, PATIENCE_NANOSECONDS),
                 daemon=True,
             )
             for member in range(1, self.members)
@@ -66,13 +67,25 @@ class Crew:
     def run(self, step: NativeStep, actions: Array) -> None:
         """Do a step of all simulators."""
         step.take(actions)
-        if lead(self._board, self._left, step.chain.table, PATIENCE_NANOSECONDS):
+        table = step.chain.table
+        if lead(self._board, self._order, self._left, table, PATIENCE_NANOSECONDS):
             for index in np.flatnonzero(self._left).tolist():
                 step.finish(index, int(self._left[index]))
 
     def close(self) -> None:
         """End the threads."""
         self._leave()
+
+
+def far_apart(count: int, members: int) -> Array:
+    """Return the order in which simulators are taken: those taken at once are no neighbours.
+
+    Neighbours' rows share a line of the processors' caches. Two threads that write it take it from
+    each other each time: 16 consoles in their own order took a third longer.
+    """
+    each = -(-count // members)
+    order = np.arange(each * members).reshape(members, each).T.ravel()
+    return np.ascontiguousarray(order[order < count])
 
 
 def _end(board: Array, threads: list[threading.Thread]) -> None:
