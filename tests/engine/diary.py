@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from longhaul.core.env import Array, Ending, SingleEnvs, Slots, Start
-from longhaul.core.policy import Act, Judgement, Policy
+from longhaul.core.policy import Act, Chance, Judgement, Policy
 from longhaul.core.rollout import Memory, Sequences, TensorTree
 from longhaul.core.seeds import DerivedSeeds, EpisodeSeeds, Seeds
 from longhaul.core.settings import Setting, Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
 from longhaul.core.state import State
 from longhaul.envs.serial import SerialVectorEnv
+from longhaul.nets.chance import uniform_like
 
 ROWS = 2
 CHOICES = 4
@@ -169,14 +170,14 @@ class DiaryPolicy(Policy):
         settings: Settings,
         *,
         mask: Tensor | None = None,
-        generator: torch.Generator | None = None,
+        generator: Chance | None = None,
     ) -> Act:
         """Take the first allowed action after the one that the page or the generator names."""
         assert mask is not None
         rows, choices = mask.shape
         wished = obs["step"].long() % choices
         if generator is not None:
-            wished = torch.randint(choices, (rows,), generator=generator)
+            wished = (uniform_like(torch.zeros(rows), generator) * choices).long()
         order = (torch.arange(choices) + wished[:, None]) % choices
         allowed = mask.gather(1, order).long().argmax(1, keepdim=True)
         return Act(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from longhaul.core.env import EnvSource, Episode, VectorEnv
-from longhaul.core.policy import SILENT, Act
+from longhaul.core.policy import SILENT, Act, Chance
 from longhaul.core.progress import Progress
 from longhaul.core.rollout import Memory, TensorTree
 from longhaul.core.seeds import EpisodeSeeds, ListedSeeds, Seeds
@@ -182,7 +182,7 @@ class Recalling(DiaryPolicy):
         settings: Settings,
         *,
         mask: Tensor | None = None,
-        generator: torch.Generator | None = None,
+        generator: Chance | None = None,
     ) -> Act:
         assert torch.equal(memory["age"], obs["step"].float())
         return super().act(obs, memory, settings, mask=mask, generator=generator)

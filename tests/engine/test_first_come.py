@@ -16,7 +16,7 @@ from torch import Tensor
 
 from longhaul.core.env import Array, Arrivals, Finals, Slots, Step
 from longhaul.core.errors import ConfigError
-from longhaul.core.policy import Act
+from longhaul.core.policy import Act, Chance
 from longhaul.core.rollout import Memory, Rollout, TensorTree
 from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Settings
@@ -151,7 +151,7 @@ class Settled(DiaryPolicy):
         settings: Settings,
         *,
         mask: Tensor | None = None,
-        generator: torch.Generator | None = None,
+        generator: Chance | None = None,
     ) -> Act:
         return super().act(obs, memory, settings, mask=mask)
 

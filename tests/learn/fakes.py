@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from longhaul.core.policy import Act, Judgement, Policy
+from longhaul.core.policy import Act, Chance, Judgement, Policy
 from longhaul.core.rollout import Bootstrap, Memory, Rollout, Sequences, TensorTree, clear_started
 from longhaul.core.settings import Settings
 from longhaul.learn.config import LearnConfig
@@ -54,8 +54,9 @@ class FakePolicy(Policy):
         settings: Settings,
         *,
         mask: Tensor | None = None,
-        generator: torch.Generator | None = None,
+        generator: Chance | None = None,
     ) -> Act:
+        assert generator is None or isinstance(generator, torch.Generator)
         hidden = self._hidden(obs, memory)
         log_probs = self.logits(hidden).log_softmax(-1)
         action = torch.multinomial(log_probs.exp(), 1, generator=generator)

@@ -12,10 +12,11 @@ import msgspec
 
 from longhaul.app.evaluate import EvaluationRequest, evaluate_run
 from longhaul.app.trained import Trained
-from longhaul.core.env import BatchedEnvs, EnvSource, Episode
+from longhaul.core.env import EnvSource, Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.seeds import ListedSeeds, Seeds
 from longhaul.engine.replay import Scenario
+from longhaul.engine.suite_evaluator import waves
 from longhaul.runs.directory import RunDirectory
 
 CHOICES = ("worst", "median", "best")
@@ -83,25 +84,24 @@ def suite_cases(trained: Trained, name: str, episodes: Sequence[Episode]) -> tup
     if find is None:
         raise ConfigError(f"task {trained.task.name!r} has no suite {name!r}")
     suite = find(name)
-    total = len(suite.cases)
-    wave = total if isinstance(suite.envs, BatchedEnvs) else evaluate.num_envs
     left = list(episodes)
     cases = []
-    for number, case in enumerate(suite.cases):
-        # Episodes are in the order of the cases; one whose environment failed is missing.
-        if not left or left[0].seed != case.seed:
-            continue
-        turn, place = divmod(number, wave)
-        seeds = Seeds(Seeds(evaluate.seed).integer("wave", turn))
-        scenario = Scenario(
-            seed=case.seed,
-            start=case.start,
-            company=min(wave, total - turn * wave),
-            place=place,
-            draws=None if evaluate.greedy else seeds.integer("actions", place),
-        )
-        episode = left.pop(0)
-        cases.append(PlayedCase(number, episode, suite.score(episode), scenario, suite.envs))
+    for wave in waves(suite, evaluate.num_envs):
+        seeds = wave.draws(evaluate.seed)
+        for turn, case in enumerate(wave.cases):
+            # Episodes are in the order of the cases; one whose environment failed is missing.
+            if not left or left[0].seed != case.seed:
+                continue
+            scenario = Scenario(
+                seed=case.seed,
+                start=case.start,
+                company=wave.envs,
+                place=turn % wave.envs,
+                draws=None if evaluate.greedy else seeds.integer("actions", turn),
+            )
+            episode = left.pop(0)
+            score = suite.score(episode)
+            cases.append(PlayedCase(wave.first + turn, episode, score, scenario, suite.envs))
     return tuple(cases)
 
 

@@ -172,7 +172,7 @@ class Reel:
         evaluation, and only trying tells whether its floats were added up to the same actions.
         """
         envs, policy, scenario = self._case.envs, self._trained.policy, self._case.scenario
-        if scenario.draws is None and scenario.company * envs.spec.rows > MANY_ROWS:
+        if scenario.company * envs.spec.rows > MANY_ROWS:
             alone = replace(scenario, company=1, place=0)
             with closing(Replay(envs, policy, settings, alone)) as trial:
                 moments = list(deque(trial.moments(), maxlen=1))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from longhaul.core.rollout import Memory, Sequences, TensorTree
 from longhaul.core.settings import Settings
+
+Chance: TypeAlias = torch.Generator | Sequence[torch.Generator]
+"""What actions are drawn from: one generator for all rows, or one for each equal share of them."""
 
 SILENT = -1
 """The noise seed of a policy that acts without parameter noise."""
@@ -58,7 +62,7 @@ class Policy(nn.Module, ABC):
         settings: Settings,
         *,
         mask: Tensor | None = None,
-        generator: torch.Generator | None = None,
+        generator: Chance | None = None,
     ) -> Act:
         """Choose actions for [N] rows; without a generator, the most likely ones.
 

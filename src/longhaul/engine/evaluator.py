@@ -32,27 +32,13 @@ class Sight:
     memory: Memory
     mask: Tensor | None
 
-    def rows(self, rows: slice) -> Sight:
-        """Return the sight of these rows alone."""
-        return Sight(
-            {name: part[rows] for name, part in self.obs.items()},
-            {name: part[rows] for name, part in self.memory.items()},
-            None if self.mask is None else self.mask[rows],
-        )
-
 
 class CaseDraws:
-    """Draws the actions of each case from a generator of its own.
+    """Draws the actions of each case from a generator of its own, whoever plays beside it."""
 
-    Envs act one by one: numbers drawn for all of them at once would depend on how many there are.
-    """
-
-    def __init__(
-        self, seeds: Seeds, cases: ListedSeeds, *, rows: int, device: torch.device
-    ) -> None:
+    def __init__(self, seeds: Seeds, cases: ListedSeeds, *, device: torch.device) -> None:
         self._seeds = seeds
         self._cases = cases
-        self._rows = rows  # of one env
         self._generators = [torch.Generator(device) for _ in range(cases.envs)]
         for env in range(cases.envs):
             self.begin(env, 0)
@@ -62,16 +48,10 @@ class CaseDraws:
         case = self._cases.case(env, episode)
         self._generators[env].manual_seed(self._seeds.integer("actions", case))
 
-    def act(self, policy: Policy, sight: Sight, settings: Settings) -> tuple[Tensor, Memory]:
-        """Return drawn actions and the next memory of all rows."""
-        acts = []
-        for env, generator in enumerate(self._generators):
-            own = sight.rows(slice(env * self._rows, (env + 1) * self._rows))
-            acts.append(
-                policy.act(own.obs, own.memory, settings, mask=own.mask, generator=generator)
-            )
-        memory = {name: torch.cat([act.memory[name] for act in acts]) for name in sight.memory}
-        return torch.cat([act.action for act in acts]), memory
+    @property
+    def generators(self) -> Sequence[torch.Generator]:
+        """One for each env."""
+        return self._generators
 
 
 def play(
@@ -99,12 +79,15 @@ def play(
     with torch.inference_mode():
         while len(done) + len(failed) < wanted:
             sight = _look(env, memory, device)
-            if draws is None:
-                act = policy.act(sight.obs, sight.memory, settings, mask=sight.mask)
-                action, memory = act.action, act.memory
-            else:
-                action, memory = draws.act(policy, sight, settings)
-            step = env.step(action.cpu().numpy())
+            act = policy.act(
+                sight.obs,
+                sight.memory,
+                settings,
+                mask=sight.mask,
+                generator=None if draws is None else draws.generators,
+            )
+            memory = act.memory
+            step = env.step(act.action.cpu().numpy())
             failed |= _failed_cases(step.events, cases, draws)
             for episode in step.episodes:
                 case = cases.case(episode.env, episode.number)
@@ -200,7 +183,7 @@ class EpisodeEvaluator:
         draws = None
         if not self._config.greedy:
             device = next(self._policy.parameters()).device
-            draws = CaseDraws(seeds, cases, rows=env.spec.rows, device=device)
+            draws = CaseDraws(seeds, cases, device=device)
         try:
             return play(env, self._policy, settings, cases=cases, draws=draws)
         finally:

@@ -24,7 +24,7 @@ from longhaul.core.env import (
 )
 from longhaul.core.env import BatchedEnv as Batch
 from longhaul.core.env import Env as Single
-from longhaul.core.policy import SILENT, Act, Policy
+from longhaul.core.policy import SILENT, Act, Chance, Policy
 from longhaul.core.rollout import Memory
 from longhaul.core.settings import Settings
 
@@ -71,7 +71,6 @@ class Replay:
         self._policy = policy
         self._settings = settings
         self._scenario = scenario
-        self._company = scenario.company if scenario.draws is None else 1
         self._device = next(policy.parameters()).device
 
     def picture(self) -> Picture | None:
@@ -89,14 +88,12 @@ class Replay:
     def moments(self) -> Iterator[Moment]:
         """Yield the start of the episode, then every step of it."""
         simulator, policy = self._simulator, self._policy
-        generator = None
-        if self._scenario.draws is not None:
-            generator = torch.Generator(self._device).manual_seed(self._scenario.draws)
+        generator = self._chance()
         tally = _Tally(simulator.slots, self.spec.rows)
         with torch.inference_mode():
             simulator.begin(self._scenario, self._settings)
             policy.set_noise(SILENT)
-            act = self._act(policy.initial(self.spec.rows * self._company), generator)
+            act = self._act(policy.initial(self.spec.rows * self._scenario.company), generator)
             yield tally.moment(self._own(act), None, None)
             ending = None
             while ending is None:
@@ -106,7 +103,14 @@ class Replay:
                 act = self._act(act.memory, generator)
                 yield tally.moment(self._own(act), action, ending)
 
-    def _act(self, memory: Memory, generator: torch.Generator | None) -> Act:
+    def _chance(self) -> Chance | None:
+        """Return where the actions are drawn from: for all the company as for this env."""
+        draws, company = self._scenario.draws, self._scenario.company
+        if draws is None:
+            return None
+        return [torch.Generator(self._device).manual_seed(draws) for _ in range(company)]
+
+    def _act(self, memory: Memory, generator: Chance | None) -> Act:
         """Act on what this env shows, seen by as many as acted in the evaluation."""
         slots = self._simulator.slots
         mask = None if slots.mask is None else self._crowd(slots.mask)
@@ -119,11 +123,11 @@ class Replay:
         )
 
     def _crowd(self, part: Array) -> Tensor:
-        copies = np.concatenate([part] * self._company)
+        copies = np.concatenate([part] * self._scenario.company)
         return torch.from_numpy(copies).to(self._device)
 
     def _own(self, act: Act) -> Act:
-        place = self._scenario.place if self._company > 1 else 0
+        place = self._scenario.place
         rows = slice(place * self.spec.rows, (place + 1) * self.spec.rows)
         return Act(
             act.action[rows],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,39 @@ class EvaluationNote:
 def suite_figures(suite: Suite, episodes: Sequence[Episode]) -> Metrics:
     """Return the figures every evaluation has, and the suite's own."""
     return {**figures(episodes), **suite.figures(episodes)}
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Cases that are played by the same envs, each env one after the other."""
+
+    number: int
+    first: int
+    """The place of the wave's first case in its suite."""
+    cases: tuple[Case, ...]
+    envs: int
+
+    def draws(self, seed: int) -> Seeds:
+        """Return the seeds of the wave's drawn actions."""
+        return Seeds(Seeds(seed).integer("wave", self.number))
+
+
+def waves(suite: Suite, most: int) -> tuple[Wave, ...]:
+    """Return how the cases of a suite are dealt to at most so many envs, or to batched ones.
+
+    Envs whose cases have starts of their own play one case each: starts are dealt in the order of
+    the envs. Others go on with the next case, so that nobody waits for the longest episode.
+    """
+    cases = suite.cases
+    with_start = sum(case.start is not None for case in cases)
+    if with_start and with_start < len(cases):
+        raise ConfigError("either all cases of a suite have a start or none has")
+    if isinstance(suite.envs, BatchedEnvs):
+        most = len(cases)
+    if not with_start:
+        return (Wave(0, 0, cases, min(most, len(cases))),)
+    parts = [cases[begin : begin + most] for begin in range(0, len(cases), most)]
+    return tuple(Wave(turn, turn * most, part, len(part)) for turn, part in enumerate(parts))
 
 
 class SuiteEvaluator:
@@ -89,35 +122,22 @@ class SuiteEvaluator:
 
     def episodes(self, suite: Suite, settings: Settings) -> tuple[Episode, ...]:
         """Return one episode per case of the suite, in their order."""
-        waves = enumerate(self._waves(suite))
         return tuple(
             episode
-            for number, wave in waves
-            for episode in self._play(suite.envs, wave, settings, number)
+            for wave in waves(suite, self._config.num_envs)
+            for episode in self._play(suite.envs, wave, settings)
         )
 
-    def _waves(self, suite: Suite) -> Iterator[tuple[Case, ...]]:
-        """Yield the cases that are played side by side: all of them where that costs nothing."""
-        most = len(suite.cases) if isinstance(suite.envs, BatchedEnvs) else self._config.num_envs
-        for begin in range(0, len(suite.cases), most):
-            yield suite.cases[begin : begin + most]
-
-    def _play(
-        self, source: EnvSource, wave: tuple[Case, ...], settings: Settings, number: int
-    ) -> tuple[Episode, ...]:
-        # One env per case: starts are dealt in the order of the envs, so that each gets its own.
-        starts = tuple(case.start for case in wave if case.start is not None)
-        if starts and len(starts) < len(wave):
-            raise ConfigError("either all cases of a suite have a start or none has")
+    def _play(self, source: EnvSource, wave: Wave, settings: Settings) -> tuple[Episode, ...]:
+        starts = tuple(case.start for case in wave.cases if case.start is not None)
         offered = (STARTS.to(starts), STARTS_LIMIT.to(0))
         settings = settings.with_(one for one in offered if one.name in settings)
-        cases = ListedSeeds(tuple(case.seed for case in wave), len(wave))
-        env = self._make_env(source, cases, len(wave))
+        cases = ListedSeeds(tuple(case.seed for case in wave.cases), wave.envs)
+        env = self._make_env(source, cases, wave.envs)
         draws = None
         if not self._config.greedy:
-            seeds = Seeds(Seeds(self._config.seed).integer("wave", number))
             device = next(self._policy.parameters()).device
-            draws = CaseDraws(seeds, cases, rows=source.spec.rows, device=device)
+            draws = CaseDraws(wave.draws(self._config.seed), cases, device=device)
         try:
             return play(env, self._policy, settings, cases=cases, draws=draws)
         finally:

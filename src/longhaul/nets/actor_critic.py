@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import assert_never
 
-import torch
 from torch import Tensor
 
 from longhaul.core.errors import ConfigError
-from longhaul.core.policy import SILENT, Act, Judgement, Policy
+from longhaul.core.policy import SILENT, Act, Chance, Judgement, Policy
 from longhaul.core.rollout import Memory, Sequences, TensorTree
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Continuous, EnvSpec
@@ -53,7 +52,7 @@ class ActorCritic(Policy):
         settings: Settings,
         *,
         mask: Tensor | None = None,
-        generator: torch.Generator | None = None,
+        generator: Chance | None = None,
     ) -> Act:
         """Choose actions for [N] rows; without a generator, the most likely ones."""
         body, policy_head, value_head, outlets = self._direct

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from longhaul.core.policy import Chance
+from longhaul.nets.chance import uniform_like
 from longhaul.nets.dense import refuse_second_derivative
 
 FORBIDDEN = -1e9
@@ -23,12 +25,12 @@ def apply_mask(logits: Tensor, mask: Tensor | None) -> Tensor:
     return logits if mask is None else logits.masked_fill(~mask, FORBIDDEN)
 
 
-def draw_uniform(logits: Tensor, generator: torch.Generator) -> Tensor:
+def draw_uniform(logits: Tensor, generator: Chance) -> Tensor:
     """Return numbers in (0, 1) of the same shape, on the logits' device."""
-    uniform = torch.rand(logits.shape, generator=generator, device=generator.device)
+    uniform = uniform_like(logits, generator)
     # The clamp keeps the logarithm finite: without it, one draw in 2**24 could let a forbidden
     # choice win.
-    return uniform.clamp_min_(1e-30).to(logits.device)
+    return uniform.clamp_min_(1e-30)
 
 
 def choose(logits: Tensor, uniform: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -11,8 +11,10 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
+from longhaul.core.policy import Chance
 from longhaul.core.spaces import ActionSpec, Continuous, Discrete, MultiDiscrete
 from longhaul.nets import categorical
+from longhaul.nets.chance import normal_like
 from longhaul.nets.noisy import NoisyLinear, linear_layer
 
 POLICY_GAIN = 0.01
@@ -27,7 +29,7 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def act(
-        self, outputs: Tensor, mask: Tensor | None, generator: torch.Generator | None
+        self, outputs: Tensor, mask: Tensor | None, generator: Chance | None
     ) -> tuple[Tensor, Tensor]:
         """Return actions [N, ...], the likeliest without generator, and log-probabilities [N]."""
 
@@ -52,7 +54,7 @@ class CategoricalHead(Head):
         return categorical.apply_mask(outputs.float(), mask)
 
     def act(
-        self, outputs: Tensor, mask: Tensor | None, generator: torch.Generator | None
+        self, outputs: Tensor, mask: Tensor | None, generator: Chance | None
     ) -> tuple[Tensor, Tensor]:
         """Return choices and their log-probability."""
         logits = self.logits(outputs, mask)
@@ -77,7 +79,7 @@ class MultiDiscreteHead(Head):
         return categorical.apply_mask(outputs.float(), mask)
 
     def act(
-        self, outputs: Tensor, mask: Tensor | None, generator: torch.Generator | None
+        self, outputs: Tensor, mask: Tensor | None, generator: Chance | None
     ) -> tuple[Tensor, Tensor]:
         """Return choices and the sum of their log-probabilities."""
         logits = self.logits(outputs, mask)
@@ -117,14 +119,13 @@ class GaussianHead(Head):
         self.constant = 0.5 * size * math.log(2.0 * math.pi)
 
     def act(
-        self, outputs: Tensor, mask: Tensor | None, generator: torch.Generator | None
+        self, outputs: Tensor, mask: Tensor | None, generator: Chance | None
     ) -> tuple[Tensor, Tensor]:
         """Return actions and their log-density."""
         mean = outputs.float()
         if generator is None:
             return mean, self._log_prob(torch.zeros_like(mean))
-        normal = torch.randn(mean.shape, generator=generator, device=generator.device)
-        normal = normal.to(mean.device)
+        normal = normal_like(mean, generator)
         return torch.addcmul(mean, normal, self.log_std.exp()), self._log_prob(normal)
 
     def judge(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from longhaul.core.errors import ConfigError
-from longhaul.core.policy import Act, Judgement, Policy
+from longhaul.core.policy import Act, Chance, Judgement, Policy
 from longhaul.core.rollout import Memory, Sequences, TensorTree
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Part
@@ -106,7 +106,7 @@ class ExpertPolicy(Policy):
         settings: Settings,
         *,
         mask: Tensor | None = None,
-        generator: torch.Generator | None = None,
+        generator: Chance | None = None,
     ) -> Act:
         """Choose actions for [N] rows; without a generator, the most likely ones."""
         seen, memory = self.core.step(self.sight.forward(obs), _of_core(memory))
