@@ -21,6 +21,8 @@ LOSSES = (
     ("train/grad_norm", "gradient norm"),
     ("train/learning_rate", "learning rate"),
 )
+LETTERS_PER_INCH, LETTERS_OF_HANDLE = 11.0, 7
+"""Room in a legend: letters of its size, and what the sign before each name takes."""
 STAGES = ("collect", "learn", "evaluate", "checkpoint", "other")
 
 
@@ -47,9 +49,16 @@ def over_steps(axes: Any) -> None:
 def plot_line(axes: Any, series: Series, *, colour: str, label: str = "", style: str = "-") -> None:
     """Draw a series; a few values get markers, so that single ones can be seen."""
     thin = series.thinned()
-    marker = "o" if len(thin) <= 30 else ""
+    is_sparse = len(thin) <= 30
     axes.plot(
-        thin.steps, thin.values, style, color=colour, label=label, marker=marker, markersize=3.2
+        thin.steps,
+        thin.values,
+        style,
+        color=colour,
+        label=label,
+        marker="o" if is_sparse else "",
+        markersize=3.2,
+        zorder=3 if is_sparse else 2,  # a few values would be lost among many
     )
 
 
@@ -73,6 +82,7 @@ def learning_chart(run: RunData) -> Chart | None:
     if not len(means):
         return None
     mean_lengths = column(run.rows, "rollout/ep_len_mean")
+    smoothed = f"mean of the last {run.config.get('collect', {}).get('window', 100)}"
 
     def draw(figure: Any) -> None:
         top, bottom = figure.subplots(2, 1, sharex=True)
@@ -82,9 +92,9 @@ def learning_chart(run: RunData) -> Chart | None:
         )
         for axes, episodes, mean, name, colour in parts:
             if plot_bands(axes, episodes, colour=colour, label="median, 25-75 %, 10-90 %"):
-                plot_line(axes, mean, colour=FAINT, label="mean of the last 100", style="--")
+                plot_line(axes, mean, colour=FAINT, label=smoothed, style="--")
             else:
-                plot_line(axes, mean, colour=colour, label="mean of the last 100")
+                plot_line(axes, mean, colour=colour, label=smoothed)
             axes.set_ylabel(f"episode {name}")
         over_steps(bottom)
         figure.legend(*top.get_legend_handles_labels(), loc="outside lower center", ncols=2)
@@ -134,7 +144,7 @@ def evaluation_chart(run: RunData) -> Chart | None:
             right.spines["right"].set_visible(True)
             plot_line(right, score, colour=COLOURS[1], label=f"{run.score} (right)")
             right.set_ylabel(run.score)
-            figure.legend(loc="outside lower center", ncols=3)
+            legend_below(figure)
         else:
             axes.legend(loc="best")
 
@@ -258,8 +268,26 @@ def speed_chart(run: RunData) -> Chart | None:
 
 
 def labels_of(names: Sequence[str]) -> list[str]:
-    """Return metric names without a group they all share."""
+    """Return metric names without the groups they all share; one by itself keeps all but one."""
+    labels = _without_shared(names)
+    while len(set(labels)) > 1 and (shorter := _without_shared(labels)) != labels:
+        labels = shorter
+    return labels
+
+
+def _without_shared(names: Sequence[str]) -> list[str]:
     groups = {name.partition("/")[0] for name in names}
     if len(groups) == 1 and all("/" in name for name in names):
         return [name.partition("/")[2] for name in names]
     return list(names)
+
+
+def legend_below(figure: Any, *, most: int = 4) -> None:
+    """Write the legend of all axes below them, in as many columns as there is room for."""
+    found = [axes.get_legend_handles_labels() for axes in figure.axes]
+    handles = [handle for one, _ in found for handle in one]
+    labels = [label for _, several in found for label in several]
+    letters = LETTERS_PER_INCH * figure.get_figwidth()
+    fitting = int(letters // (max(map(len, labels)) + LETTERS_OF_HANDLE)) if labels else 1
+    columns = max(1, min(most, fitting))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)

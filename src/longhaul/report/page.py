@@ -15,7 +15,7 @@ from longhaul.report.gathered import RunData
 from longhaul.report.search import Axis, SearchData, trial_table
 from longhaul.report.sheet import STYLE
 from longhaul.report.steering import turns
-from longhaul.report.style import Drawn
+from longhaul.report.style import Chart, Drawn
 
 EMBEDDED_BYTES = 3_000_000
 """Films up to this size are put into the page, larger ones are linked."""
@@ -188,12 +188,19 @@ def _plots(extras: Extras) -> str:
     for one in extras.drawn:
         chart = one.chart
         note = f"<figcaption>{escape(chart.note)}</figcaption>" if chart.note else ""
-        wide = " narrow" if chart.size[0] < 6 else ""
         figures.append(
-            f'<figure class="plot{wide}" role="img" aria-label="{escape(chart.title)}">'
+            f'<figure class="plot{_shape(chart)}" role="img" aria-label="{escape(chart.title)}">'
             f"{one.svg}{note}</figure>"
         )
     return f'<div class="plots">{"".join(figures)}</div>'
+
+
+def _shape(chart: Chart) -> str:
+    """Return how a chart is placed among the others: small letters need the whole width."""
+    width, height = chart.size
+    if width < 6:
+        return " narrow"
+    return " broad" if width > 8 else " tall" if height > width else ""
 
 
 def _table(table: words.Table) -> str:
@@ -228,7 +235,7 @@ def _decisions(run: RunData) -> str:
     )
     more = len(found) - len(shown)
     rest = f"<p>{more} earlier ones are in events.jsonl.</p>" if more else ""
-    return f"<details><summary>{len(found)} decisions</summary>{table}{rest}</details>"
+    return f"<details><summary>{_counted(len(found), 'decision')}</summary>{table}{rest}</details>"
 
 
 def _happenings(run: RunData) -> str:
@@ -237,9 +244,13 @@ def _happenings(run: RunData) -> str:
         return ""
     rows = tuple(found[-MOST_EVENTS:])
     return (
-        f"<details><summary>{len(found)} happenings</summary>"
+        f"<details><summary>{_counted(len(found), 'happening')}</summary>"
         f"{_table(words.Table('', ('when', 'what', 'facts'), rows))}</details>"
     )
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
 def _list(lines: Iterable[str]) -> str:
@@ -276,5 +287,5 @@ def _commands(run: RunData) -> str:
 def _machine(run: RunData) -> str:
     record = run.state.record
     facts = [("created", record.created), *record.host.items(), *record.versions.items()]
-    rows = tuple((str(name), str(value)) for name, value in facts)
+    rows = tuple(words.machine_fact(str(name), str(value)) for name, value in facts)
     return _table(words.Table("", ("what", "value"), rows))

@@ -8,7 +8,7 @@ from longhaul.core.panel import Panel
 from longhaul.report.gathered import RunData
 from longhaul.report.panel_records import chosen_records, field_of, parts_of
 from longhaul.report.panel_shapes import Sized
-from longhaul.report.style import COLOURS, INK
+from longhaul.report.style import CARD, COLOURS, INK
 
 Edge = tuple[str, str, str]
 """Where a line begins, where it ends, and its group."""
@@ -86,6 +86,6 @@ def _write_names(axes: Any, heights: list[dict[str, float]], groups: dict[str, i
                 va="center",
                 fontsize=5.5,
                 color=colour,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
+                bbox={"facecolor": CARD, "edgecolor": "none", "pad": 0.4},
                 zorder=2,
             )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from longhaul.core.panel import Panel
-from longhaul.report.curves import labels_of, over_steps, plot_line, small_multiples
+from longhaul.report.curves import labels_of, legend_below, over_steps, plot_line, small_multiples
 from longhaul.report.gathered import RunData
 from longhaul.report.panel_records import chosen_records, field_of, numbers_in, parts_of
 from longhaul.report.series import Numbers, Series, column, is_number
@@ -43,7 +43,7 @@ def area(run: RunData, panel: Panel) -> Sized | None:
         axes.stackplot(steps, *stack, labels=labels, colors=COLOURS, alpha=0.85, linewidth=0)
         over_steps(axes)
         axes.margins(x=0, y=0)
-        figure.legend(loc="outside lower center", ncols=4)
+        legend_below(figure)
 
     return Sized(draw)
 
@@ -65,7 +65,7 @@ def overview(run: RunData, panel: Panel) -> Sized | None:
             over_steps(axes)
         together.set_title("together, lowest to highest", fontsize=8.5, fontweight="normal")
         over_steps(together)
-        figure.legend(loc="outside lower center", ncols=4)
+        legend_below(figure)
 
     return Sized(draw, (7.2, 2.3 * ((len(found) + 2) // 2)))
 

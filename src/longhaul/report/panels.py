@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longhaul.core.panel import Panel
-from longhaul.report.curves import labels_of, over_steps, plot_line, small_multiples
+from longhaul.report.curves import labels_of, legend_below, over_steps, plot_line, small_multiples
 from longhaul.report.gathered import RunData
 from longhaul.report.panel_graph import graph
 from longhaul.report.panel_records import chosen_records, field_of, numbers_in, parts_of
@@ -20,6 +20,8 @@ from longhaul.report.series import Numbers, Row, Series, column, is_number
 from longhaul.report.style import COLOURS, FAINT, INK, LIGHT, Chart, thousands
 
 MOST_HISTOGRAMS = 12
+MOST_EVEN = 200
+"""Highest bar of a histogram whose scale is even."""
 SECTORS = 12
 SHAPES: dict[str, Callable[[RunData, Panel], Sized | None]] = {
     "area": area,
@@ -92,7 +94,7 @@ def _lines(run: RunData, panel: Panel) -> Chart | None:
             other.set_ylabel(names[0] if len(names) == 1 else "")
             axes.set_ylabel(labels[0] if len(labels) == 1 else "")
         if len(left) + len(right) > 1:
-            figure.legend(loc="outside lower center", ncols=3)
+            legend_below(figure, most=3)
         else:
             axes.set_ylabel(labels[0])
 
@@ -134,7 +136,7 @@ def _spans(run: RunData, panel: Panel) -> Chart | None:
                     alpha=0.5,
                     label=f"{name} (right)",
                 )
-        figure.legend(loc="outside lower center", ncols=3)
+        legend_below(figure, most=3)
 
     return _chart(panel, draw)
 
@@ -201,21 +203,26 @@ def _histograms(run: RunData, panel: Panel) -> Chart | None:
     found = found[-MOST_HISTOGRAMS:]
     if not found:
         return None
+    top = max(int(pile.counts.max()) for pile in found)
 
     def draw(figure: Any) -> None:
         grid = small_multiples(
             figure, len(found), across=min(len(found), 4), sharey=True, sharex=True
         )
         for axes, pile in zip(grid, found, strict=True):
-            _draw_pile(axes, pile, edges)
-        figure.supxlabel(panel.label, fontsize=8.5)
+            _draw_pile(axes, pile, edges, top)
+        figure.supxlabel(panel.label or panel.metrics[0], fontsize=8.5)
 
     return _chart(panel, draw, (7.2, 1.8 * -(-len(found) // 4) + 0.6))
 
 
-def _draw_pile(axes: Any, pile: Pile, edges: Numbers) -> None:
+def _draw_pile(axes: Any, pile: Pile, edges: Numbers, top: int) -> None:
     axes.stairs(pile.counts, edges, fill=True, color=COLOURS[0])
-    axes.set_yscale("symlog", linthresh=10)
+    if top > MOST_EVEN:
+        # Most never come to it: beside them the few that do would not be seen on an even scale.
+        axes.set_yscale("symlog", linthresh=10)
+    else:
+        axes.yaxis.get_major_locator().set_params(integer=True, nbins=4)
     axes.yaxis.set_major_formatter(thousands)
     axes.set_ylim(bottom=0)
     axes.set_title(f"{pile.label}: {pile.total:,}", fontsize=8.5, fontweight="normal")
@@ -231,8 +238,8 @@ def single_histograms(run: RunData, panel: Panel) -> list[Chart]:
 
         def draw(figure: Any, pile: Pile = pile) -> None:
             axes = figure.subplots()
-            _draw_pile(axes, pile, edges)
-            axes.set_xlabel(panel.label)
+            _draw_pile(axes, pile, edges, int(pile.counts.max()))
+            axes.set_xlabel(panel.label or panel.metrics[0])
 
         path = f"{name}/iter{pile.iteration:03d}_{name}"
         charts.append(Chart(path, f"{panel.title}, {pile.label}", draw, size=(4.6, 2.8)))

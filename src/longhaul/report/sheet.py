@@ -26,11 +26,12 @@ margin:0 0 1em}
 .tile span{color:var(--faint);font-size:.85rem}
 p{margin:.4em 0;max-width:75ch}
 figure{margin:0}
-.plots{display:grid;align-items:start;
+.plots{display:grid;align-items:start;grid-auto-flow:row dense;
 grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:20px}
 .plot{background:var(--card);border-radius:8px;padding:14px 16px;min-width:0}
 .plot svg{width:100%;height:auto;display:block}
 .plot.narrow svg{max-width:420px;margin:0 auto}
+.plot.broad{grid-column:1/-1}.plot.tall{grid-row:span 2}
 figcaption{color:var(--faint);font-size:.85rem;margin-top:.5em;overflow-wrap:anywhere}
 .films{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:20px}
 video,.film img{width:100%;border-radius:8px;background:#000;display:block}
@@ -41,8 +42,8 @@ vertical-align:top;overflow-wrap:break-word}
 td:first-child{white-space:nowrap}
 th{color:var(--faint);font-weight:600;white-space:nowrap}
 details{margin:.8em 0}summary{cursor:pointer;color:var(--accent)}
-pre{background:var(--card);border-radius:6px;padding:.6em .9em;overflow-x:auto;margin:.2em 0 .9em;
-font-size:.88rem}
+pre{background:var(--card);border-radius:6px;padding:.6em .9em;margin:.2em 0 .9em;
+font-size:.88rem;white-space:pre-wrap;overflow-wrap:anywhere}
 main{padding-bottom:60px}
 @media print{.films,nav{display:none}.plot{break-inside:avoid}details>*{display:block}}
 """

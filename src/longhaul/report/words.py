@@ -14,7 +14,7 @@ import msgspec
 from longhaul.report.gathered import RunData
 from longhaul.report.series import Row, column, is_number
 
-SPOKEN = {"schedule", "evaluated"}
+SPOKEN = {"schedule", "evaluated", "hint"}
 """Events that are told elsewhere than among the happenings."""
 ORDINARY = {"started", "finished"}
 
@@ -105,9 +105,13 @@ def _score_sentence(run: RunData) -> str:
     if not len(scores):
         return ""
     best = int(scores.values.argmax())
-    count = len(scores)
+    if len(scores) == 1:
+        return (
+            f"The one evaluation during training, at iteration {int(scores.steps[0])}, had "
+            f"{run.score} {figure(scores.values[0])}."
+        )
     return (
-        f"Of {count} evaluation{'s' if count > 1 else ''} during training the best had "
+        f"Of {len(scores)} evaluations during training the best had "
         f"{run.score} {figure(scores.values[best])}, at iteration {int(scores.steps[best])}; the "
         f"last had {figure(scores.values[-1])}."
     )
@@ -218,7 +222,7 @@ def faults(run: RunData) -> list[str]:
         total = values[-1] if name in ("fault/skipped_updates", "fault/rollbacks") else values.sum()
         if total:
             told.append(f"{name}: {figure(float(total))} over the run")
-    counts = Counter(event for _, event, _ in happenings(run) if event not in ("resumed", "hint"))
+    counts = Counter(event for _, event, _ in happenings(run) if event != "resumed")
     told += [
         f"{event}: {count} times" if count > 1 else f"{event}: once"
         for event, count in counts.items()
@@ -249,13 +253,27 @@ def commands(run: RunData) -> list[tuple[str, str]]:
     path = shlex.quote(str(run.directory.path))
     task = shlex.quote(record.task)
     config = shlex.quote(str(run.directory.config))
+    further = int(run.last.get("env_steps", 0)) * 2
+    is_longer = run.state.status == "finished" and not run.config.get("total_iterations")
+    going_on = (
+        ("train it for longer", f"longhaul resume {path} --total-timesteps {further}")
+        if is_longer and further
+        else ("go on with it", f"longhaul resume {path}")
+    )
     return [
         ("train the same again", f"longhaul train {task} --config {config} --name again"),
-        ("go on with it", f"longhaul resume {path}"),
+        going_on,
         ("measure it", f"longhaul evaluate {path}"),
         ("watch its worst episode", f"longhaul watch {path} --episode worst"),
         ("begin the next experiment", f"longhaul new-experiment --from {path}"),
     ]
+
+
+def machine_fact(name: str, value: str) -> tuple[str, str]:
+    """Return a fact about the machine as people say it."""
+    if name == "memory_bytes" and value.isdigit():
+        return "memory", f"{int(value) / 2**30:.1f} GiB"
+    return name, value
 
 
 def original_command(run: RunData) -> str:
