@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from longhaul.cluster.config import ClusterConfig
-from longhaul.cluster.connect import check_cluster, find_cluster, import_ray, parse_address
+from longhaul.cluster.connect import (
+    check_cluster,
+    find_cluster,
+    import_ray,
+    is_only_here,
+    parse_address,
+)
 from longhaul.cluster.errors import ClusterError
 from longhaul.core.errors import ConfigError
 
@@ -78,3 +84,13 @@ def test_auto_takes_the_cluster_of_this_machine_only_while_it_answers(
         note.write_text(address)
         assert find_cluster() == address
     assert find_cluster() == "local"
+
+
+def test_a_head_on_loopback_may_be_one_that_others_reach_too() -> None:
+    elsewhere = "127.0.0.2"  # as good as any other address, and nobody hears of it
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        port = head.getsockname()[1]
+        assert is_only_here("127.0.0.1", port, [elsewhere])
+        with socket.create_server((elsewhere, port)):
+            assert not is_only_here("127.0.0.1", port, [elsewhere])
+        assert not is_only_here("10.0.0.7", port, [elsewhere])

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import psutil
 
 from longhaul.cluster.config import ClusterConfig
 from longhaul.cluster.errors import ClusterError
@@ -69,7 +75,7 @@ def connect(config: ClusterConfig, own: OwnCluster) -> Connection:
     address = find_cluster() if config.address == "auto" else config.address
     is_own = address == "local"
     host, port = ("127.0.0.1", 0) if is_own else parse_address(address)
-    ray = import_ray(only_loopback=host in LOOPBACK)
+    ray = import_ray(only_loopback=is_own or is_only_here(host, port))
     if ray.is_initialized():
         return Connection(ray, is_ours=False)
     if not is_own:
@@ -84,13 +90,28 @@ def connect(config: ClusterConfig, own: OwnCluster) -> Connection:
             "object_store_memory": own.store_megabytes * MEGABYTE,
         }
     try:
-        ray.init(address=address, **options)
-    except (ConnectionError, RuntimeError, TimeoutError, OSError, ValueError) as error:
+        with _own_signals():
+            ray.init(address=address, **options)
+    except Exception as error:  # Ray raises just that when a node does not come up in time
         raise ClusterError(
             f"cluster.address = {config.address!r} cannot be joined: {_one_line(error)}"
         ) from error
     _hush()
     return Connection(ray, is_ours=True)
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep our answers to signals: Ray would end a run at once that is to save itself first."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, answer in before.items():
+            signal.signal(number, answer)
 
 
 def _hush() -> None:
@@ -133,6 +154,35 @@ def find_cluster() -> str:
         return "local"  # there is no note, or the cluster it tells of is gone
 
 
+def is_only_here(host: str, port: int, others: Sequence[str] | None = None) -> bool:
+    """Return whether a head is to be had on loopback alone, and not at the machine's `others`.
+
+    A cluster that other machines can join may be named by its loopback address as well.
+    """
+    if host not in LOOPBACK:
+        return False
+    others = _own_addresses() if others is None else others
+    return not any(_listens(other, port) for other in others)
+
+
+def _own_addresses() -> list[str]:
+    """Return the addresses other machines may know this one by."""
+    found = [one for addresses in psutil.net_if_addrs().values() for one in addresses]
+    return [
+        one.address
+        for one in found
+        if one.family == socket.AF_INET and not one.address.startswith("127.")
+    ]
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=PROBE_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
 def parse_address(address: str) -> tuple[str, int]:
     """Return host and port of a cluster's head."""
     host, colon, port = address.rpartition(":")
@@ -152,7 +202,7 @@ def _demand_answer(host: str, port: int, seconds: float) -> None:
     where = f"cluster.address = '{host}:{port}'"
     _demand_listener(host, port, seconds)
     code = "import sys; from ray.scripts.scripts import cli; cli(sys.argv[1:])"
-    quiet = {**os.environ, **_QUIET, **(_ONLY_LOOPBACK if host in LOOPBACK else {})}
+    quiet = {**os.environ, **_QUIET, **(_ONLY_LOOPBACK if is_only_here(host, port) else {})}
     try:
         found = subprocess.run(
             [sys.executable, "-c", code, "health-check", "--address", f"{host}:{port}"],
