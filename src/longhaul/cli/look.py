@@ -29,8 +29,11 @@ def evaluate(
         int | None, typer.Option(help="Where the episode seeds come from; the run's by default.")
     ] = None,
     greedy: Annotated[
-        bool, typer.Option("--greedy/--sampled", help="Most likely actions, or drawn ones.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--greedy/--sampled", help="Most likely actions, or drawn ones; as the run did."
+        ),
+    ] = None,
     suite: Annotated[
         list[str] | None,
         typer.Option(help="A suite of the task to play, where it has some; may be repeated."),
