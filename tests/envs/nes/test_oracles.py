@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,8 @@ def test_some_play_is_as_on_fceumm() -> None:
 def test_200_000_frames_of_all_stages_are_as_on_fceumm() -> None:
     findings = with_fceumm().play(LONG)
     hold_to_the_promise(findings)
+    assert not findings.unfinished, findings
+    assert not findings.parted, findings
     # fceumm's frames end a line earlier than ours, and the game may be clearing its memory.
     assert len(findings.clearing) <= findings.frames // 1000, findings
 
@@ -95,4 +98,11 @@ def test_200_000_frames_of_all_stages_are_as_on_nes_py(with_nes_py: Comparison) 
     for _ in range(SHIFT):
         with_nes_py.ours.step(0)
         with_nes_py.other.step(0)
-    hold_to_the_promise(with_nes_py.play(LONG))
+    findings = with_nes_py.play(replace(LONG, screens_every=10))
+    hold_to_the_promise(findings)
+    # Its steps end before the blank, when the longest work of the game is not done, and at last
+    # in the blank, when the next frame's has begun.
+    assert len(findings.unfinished) <= findings.frames // 500, findings
+    # It loses a frame where the game is done in the last cycles before the blank, see
+    # test_late_interrupt.py.
+    assert len(findings.parted) <= 1, findings

@@ -30,13 +30,18 @@ STACK = slice(0x100, 0x200)
 """Its unused part keeps what was there at power on, which differs from console to console."""
 CLEARING = range(0x90CC, 0x90E8)
 """The game's loop that sets its memory to zero, downwards; it is longer than a frame has time."""
+CLEARING_POINTER = slice(0x06, 0x08)
 LONGEST_START = 400
+LONGEST_DELAY = 3
+"""Frames in a row that may be unfinished before they count as different."""
 
 
 class Oracle(Protocol):
     """Another console."""
 
     ram: Bytes
+    first_line: int
+    """The first line that can be relied on: nes-py repeats sprites of the last one on line 0."""
     lines_shown: int
     """Lines of the screen that are of the last frame for certain, the others of the one before."""
 
@@ -91,6 +96,11 @@ class Findings:
     differing: list[str] = field(default_factory=list)
     clearing: list[str] = field(default_factory=list)
     """Frames that ended while the game cleared its memory, and one console had come further."""
+    unfinished: list[str] = field(default_factory=list)
+    """Frames whose work the other console had not done when it was stopped; soon equal again."""
+    parted: list[str] = field(default_factory=list)
+    """Where the other console lost a frame of the game's: from there on it is, in every byte, where
+    ours was a frame before. Such a play is not compared any further."""
     screens: int = 0
     differing_screens: list[str] = field(default_factory=list)
 
@@ -98,10 +108,18 @@ class Findings:
         """Return the figures, and everything that differed, one a line."""
         figures = (
             f"{self.frames:,} frames of {len(self.stages)} stages ({len(self.areas)} areas), "
-            f"{len(self.differing)} with other memory, {len(self.clearing)} cut while clearing; "
+            f"{len(self.differing)} with other memory, {len(self.clearing)} cut while clearing, "
+            f"{len(self.unfinished)} unfinished, {len(self.parted)} plays parted; "
             f"{self.screens:,} screens, {len(self.differing_screens)} with other pixels"
         )
-        return "\n".join([figures, *self.differing, *self.clearing, *self.differing_screens])
+        lists = (
+            self.differing,
+            self.parted,
+            self.differing_screens,
+            self.clearing,
+            self.unfinished,
+        )
+        return "\n".join([figures, *(line for each in lists for line in each)])
 
 
 class Colours:
@@ -132,20 +150,60 @@ def start(console: Oracle | Ours) -> None:
     raise AssertionError("the title did not appear")
 
 
-def compare_memory(ours: Ours, other: Oracle, findings: Findings, where: str) -> None:
-    """Add what a frame's memories have in common to the findings."""
-    findings.frames += 1
-    differs = ours.ram != other.ram
-    differs[STACK] = False
-    if not differs.any():
-        return
-    places = np.flatnonzero(differs)
-    told = f"{where}: {' '.join(f'${address:04X}' for address in places[:8])}, at ${ours.pc:04X}"
-    is_cleared = not ours.ram[places].any() or not other.ram[places].any()
-    if ours.pc in CLEARING and is_cleared:
-        findings.clearing.append(told)
-    else:
-        findings.differing.append(told)
+class MemoryCheck:
+    """Compares memories frame by frame, and tells delays from differences."""
+
+    def __init__(self, ours: Ours, other: Oracle, findings: Findings) -> None:
+        self._ours, self._other, self._findings = ours, other, findings
+        self._before = ours.ram.copy()
+        self._waiting: list[str] = []
+        self._late = 0  # of them, those in which the other one was where ours had been
+
+    def look(self, where: str) -> bool:
+        """Add what memories have in common to the findings; return whether to go on."""
+        goes_on = self._look(where)
+        self._before[:] = self._ours.ram
+        return goes_on
+
+    def _look(self, where: str) -> bool:
+        self._findings.frames += 1
+        ours, other = self._ours.ram, self._other.ram
+        differs = ours != other
+        differs[STACK] = False
+        if not differs.any():
+            self._findings.unfinished += self._waiting
+            self._forget()
+            return True
+        places = np.flatnonzero(differs)
+        told = " ".join(f"${address:04X}" for address in places[:8])
+        line = f"{where}: {told}, at ${self._ours.pc:04X}"
+        differs[CLEARING_POINTER] = False
+        is_cleared = not ours[differs].any() or not other[differs].any()
+        if self._ours.pc in CLEARING and is_cleared:
+            self._findings.clearing.append(line)
+            return True
+        self._waiting.append(line)
+        is_elsewhere = self._before != other
+        is_elsewhere[STACK] = False
+        self._late += not is_elsewhere.any()
+        if len(self._waiting) <= LONGEST_DELAY:
+            return True
+        has_parted = self._late == len(self._waiting)
+        if has_parted:
+            self._findings.parted.append(self._waiting[0])
+            self._findings.frames -= len(self._waiting)
+            self._forget()
+        self.end()
+        return not has_parted
+
+    def end(self) -> None:
+        """Count what never became equal again as different."""
+        self._findings.differing += self._waiting
+        self._forget()
+
+    def _forget(self) -> None:
+        self._waiting = []
+        self._late = 0
 
 
 def compare_screens(wanted: Pixels, seen: Pixels, findings: Findings, where: str) -> None:
@@ -160,13 +218,14 @@ def compare_screens(wanted: Pixels, seen: Pixels, findings: Findings, where: str
         )
 
 
-def beam_composite(now: Pixels, before: Pixels, seen: Pixels) -> Pixels:
+def beam_composite(now: Pixels, before: Pixels, seen: Pixels, lines: int) -> Pixels:
     """Return one frame above the beam and the one before it below, where the beam fits best.
 
-    A console that is stopped in the middle of a frame shows this.
+    A console that is stopped in the middle of a frame shows this; `lines` are above the beam.
     """
-    unlike_now = np.flatnonzero((now != seen).ravel())
-    beam = int(unlike_now[0]) if len(unlike_now) else now.size
+    above = lines * now.shape[1]
+    unlike_now = np.flatnonzero((now != seen).ravel()[above:])
+    beam = above + int(unlike_now[0]) if len(unlike_now) else now.size
     composite: Pixels = np.concatenate([now.ravel()[:beam], before.ravel()[beam:]])
     return composite.reshape(now.shape)
 
@@ -203,11 +262,13 @@ class Comparison:
     def _play_stage(self, stage: Stage, seed: int, plan: Plan) -> None:
         number = 1000 * stage.world + 100 * stage.stage + seed
         before = self.ours.screen()
+        memory = MemoryCheck(self.ours, self.other, self.findings)
         for frame, held in enumerate(buttons(self.ours.ram, plan.frames, number)):
             self.ours.step(held)
             self.other.step(held)
             where = f"stage {stage.world}-{stage.stage}, seed {seed}, frame {frame}"
-            compare_memory(self.ours, self.other, self.findings, where)
+            if not memory.look(where):
+                break
             until_look = -(frame + 1) % plan.screens_every
             if until_look == 1:
                 before = self.ours.screen()
@@ -219,6 +280,7 @@ class Comparison:
             if is_running(self.ours.ram):
                 area = (int(self.ours.ram[WORLD]), int(self.ours.ram[AREA_POINTER]))
                 self.findings.areas.add(area)
+        memory.end()
         self.findings.stages.add(stage)
 
     def _look(self, before: Bytes, where: str) -> None:
@@ -228,5 +290,6 @@ class Comparison:
         self.colours.learn(now[:lines], seen[:lines])
         wanted = self.colours.of(now)
         if lines < len(now):
-            wanted = beam_composite(wanted, self.colours.of(before), seen)
-        compare_screens(wanted, seen, self.findings, where)
+            wanted = beam_composite(wanted, self.colours.of(before), seen, lines)
+        first = self.other.first_line
+        compare_screens(wanted[first:], seen[first:], self.findings, where)

@@ -49,6 +49,7 @@ def bytes_at(address: int, count: int) -> NDArray[np.uint8]:
 class LibretroConsole:
     """One console; `ram` is a live view of its memory."""
 
+    first_line = 0
     lines_shown = 240
 
     def __init__(self, library: Path, image: bytes) -> None:

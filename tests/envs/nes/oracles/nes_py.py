@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from tests.envs.nes.oracles.libretro import bytes_at
 
-SHIFT = 46_000
-"""Steps after which a step ends four thousand cycles before the vertical blank, when the game has
-done its work of the frame."""
+SHIFT = 53_800
+"""Steps after which a step ends a thousand cycles before the vertical blank, when the game has done
+its work of the frame. A player's 2,100 frames bring it to the blank."""
 
 
 class NesPyConsole:
@@ -25,7 +25,8 @@ class NesPyConsole:
     behind the vertical blank. So the moment at which steps end moves slowly through the frame.
     """
 
-    lines_shown = 190
+    first_line = 1
+    lines_shown = 220
 
     def __init__(self, library: Path, cartridge: Path) -> None:
         core = ctypes.CDLL(str(library))
