@@ -54,6 +54,8 @@ class FakeFleet:
     dies: Callable[[int, int], bool] = lambda collector, ticket: False
     joins_after: Callable[[int], float] = lambda collector: 1.0
     processors: float = 3.0
+    stall: float = 0.0
+    """Seconds the next taking in of news holds up the learner, once."""
     now: float = 0.0
     published: list[int] = field(default_factory=list)
     dismissed: list[int] = field(default_factory=list)
@@ -108,6 +110,8 @@ class FakeFleet:
             _, _, worker, news = heapq.heappop(self._due)
             if self._workers.get(news.collector) is worker:  # nothing is heard of the dismissed
                 heard.append(news)
+        if heard and self.stall:
+            self.now, self.stall = self.now + self.stall, 0.0
         return heard
 
     def dismiss(self, collector: int) -> None:

@@ -161,6 +161,16 @@ def test_a_hung_collector_is_ended_and_replaced() -> None:
     assert run.collector.ledger.check().lost == SHARE
 
 
+def test_a_learner_that_was_held_up_blames_nobody() -> None:
+    fleet = FakeFleet(takes=lambda collector, ticket: 1.0 + collector)
+    run = Run(fleet, quorum=1.0, least_deadline_seconds=7.0)
+    run.iterate(2)
+    fleet.stall = 60.0
+    run.iterate(3)
+    assert fleet.dismissed == []
+    assert run.collector.ledger.check().lost == 0
+
+
 def test_a_collector_that_keeps_dying_ends_the_run() -> None:
     fleet = FakeFleet(dies=lambda collector, ticket: collector == 1)
     with pytest.raises(ClusterError, match=r"collector 1 died 4 times .* killed by the test"):

@@ -128,7 +128,10 @@ class ClusterCollector:
             if quorate_since is not None:
                 left = min(left, self._quorum.left(waited=waited, usual=usual) + TICK_SECONDS)
             self._hear(left)
-            roster.replace_hung()
+            if roster.has_hung:
+                # Taking news in may itself have taken long: whoever answered meanwhile is well.
+                self._hear(0.0)
+                roster.replace_hung()
             roster.demand()
             dropped += self._drop_stale()
             self._ask_idle(settings)

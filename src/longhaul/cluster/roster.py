@@ -123,13 +123,21 @@ class Roster:
             )
         self._hire(seat)
 
+    def _is_hung(self, seat: Seat) -> bool:
+        silent = self._clock() - seat.asked_at
+        return seat.is_live and seat.is_busy and silent > self.times.deadline
+
+    @property
+    def has_hung(self) -> bool:
+        """Whether somebody has not been heard of for too long."""
+        return any(self._is_hung(seat) for seat in self.seats)
+
     def replace_hung(self) -> None:
         """End collectors that have not answered for too long."""
-        now, deadline = self._clock(), self.times.deadline
         for seat in self.seats:
-            if seat.is_live and seat.is_busy and now - seat.asked_at > deadline:
+            if self._is_hung(seat):
                 self._fleet.dismiss(seat.share.collector)
-                self._bury(seat, "hung", f"no answer for {deadline:.0f} s")
+                self._bury(seat, "hung", f"no answer for {self.times.deadline:.0f} s")
 
     def demand(self) -> None:
         """Raise if nobody has been there to collect for too long."""
