@@ -18,6 +18,7 @@ from longhaul.runs.directory import RunDirectory
 from longhaul.runs.reader import read_checkpoints
 from tests.cli.conftest import Longhaul, everything_in
 
+PATIENCE = 1200.0  # on a machine with other work to do
 RATE = "learn.learning_rate=choice:1e-3,1e-2"
 SMALL = (
     "--timesteps", "2048",
@@ -127,13 +128,13 @@ def test_an_interrupted_search_goes_on_as_if_nothing_had_been(
         assert cut.poll() is None
         time.sleep(0.01)
     cut.send_signal(blow)
-    cut.communicate(timeout=120)
+    cut.communicate(timeout=PATIENCE)
     assert cut.returncode == (-signal.SIGKILL if blow == signal.SIGKILL else 130)
     again = begin(tmp_path / "cut", *arguments)
-    out, _ = again.communicate(timeout=300)
+    out, _ = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, out
     assert "trial 2 of 4 goes on" in out
-    whole.communicate(timeout=300)
+    whole.communicate(timeout=PATIENCE)
     expected = records(tmp_path / "whole", "probe-chase", space)
     found = records(tmp_path / "cut", "probe-chase", space)
     assert comparable(found) == comparable(expected)

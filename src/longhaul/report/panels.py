@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -276,11 +277,21 @@ def _polar(run: RunData, panel: Panel) -> Chart | None:
             alpha=0.85,
         )
         axes.set_theta_zero_location("E")
+        axes.set_yticks(rings(float(sums.max())))
         axes.tick_params(labelsize=8)
         empty = int(np.argmin(sums))  # where the figures of the rings cover nothing
         axes.set_rlabel_position((empty + 0.5) * 360 / SECTORS)
 
     return _chart(panel, draw, (4.2, 4.0))
+
+
+def rings(top: float) -> list[float]:
+    """Return two to five round numbers up to `top`, few enough to be written beside each other."""
+    if top <= 0:
+        return [1.0]
+    size = 10.0 ** math.floor(math.log10(top))
+    step = next(part * size for part in (0.2, 0.5, 1.0, 2.0, 5.0) if 5 * part * size >= top)
+    return [step * number for number in range(1, int(top / step + 1e-9) + 1)]
 
 
 def _map(run: RunData, panel: Panel) -> Chart | None:
