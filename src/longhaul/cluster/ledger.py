@@ -9,15 +9,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from longhaul.cluster.errors import ClusterError
 from longhaul.cluster.shares import EnvShare
-from longhaul.core.errors import LonghaulError
 from longhaul.core.state import State
 
 Fate = Literal["learned", "dropped", "lost"]
 FATES: tuple[Fate, ...] = ("learned", "dropped", "lost")
 
 
-class LedgerError(LonghaulError):
+class LedgerError(ClusterError):
     """A transition was about to be used twice, or has gone missing without a word."""
 
 
