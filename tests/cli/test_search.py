@@ -64,6 +64,7 @@ def test_without_optuna_one_line_names_the_extra(
     assert everything_in(tmp_path) == {}
 
 
+@pytest.mark.thorough
 def test_a_real_search_tells_what_it_found(longhaul: Longhaul, tmp_path: Path) -> None:
     command = ("search", "probe:chase", *SMALL, "--space", RATE, "--trials", "2", "--jobs", "2")
     outcome = longhaul(*command, "--runs-root", tmp_path, "--json")
