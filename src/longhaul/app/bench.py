@@ -186,8 +186,8 @@ def bench_training(config: RunConfig, request: BenchRequest) -> Benchmark:
 def only_training(config: RunConfig, total_timesteps: int) -> RunConfig:
     """Return the same run without evaluations, of so many steps; 0: of as many as are enough."""
     if not total_timesteps:
-        iterations = 1 + LEAST_ITERATIONS
-        total_timesteps = max(LEAST_STEPS, iterations * rollout_rows(config))
+        rows = config.num_envs * build_task(config).envs.spec.rows * config.collect.steps
+        total_timesteps = max(LEAST_STEPS, (1 + LEAST_ITERATIONS) * rows)
     return replace(
         config,
         total_timesteps=total_timesteps,
@@ -195,11 +195,6 @@ def only_training(config: RunConfig, total_timesteps: int) -> RunConfig:
         evaluate=replace(config.evaluate, every_iterations=0, final_episodes=0),
         report=replace(config.report, at_end=False),
     )
-
-
-def rollout_rows(config: RunConfig) -> int:
-    """Return how many steps an iteration has."""
-    return config.num_envs * build_task(config).envs.spec.rows * config.collect.steps
 
 
 def measure_rollouts(config: RunConfig) -> float:
@@ -210,24 +205,25 @@ def measure_rollouts(config: RunConfig) -> float:
     policy = build_policy(config, task, torch.device("cpu"))
     alone = replace(config, collect=replace(config.collect, overlap=False))
     collector = build_collector(alone, task, policy)
-    count = max(config.total_timesteps // rollout_rows(config), 1)
+    rows = config.num_envs * task.envs.spec.rows * config.collect.steps
+    count = max(config.total_timesteps // rows, 1)
     try:
         collector.collect(settings)
         began = time.perf_counter()
         for _ in range(count):
             collector.collect(settings)
-        return count * rollout_rows(config) / (time.perf_counter() - began)
+        return count * rows / (time.perf_counter() - began)
     finally:
         collector.close()
 
 
-def conditions(config: RunConfig) -> str:
+def conditions(config: RunConfig, also: str = "the same network on both sides") -> str:
     """Return in one line what was measured."""
     learn = config.learn
     return (
         f"{config.num_envs} envs, {config.collect.steps} steps, {learn.epochs} epochs, "
         f"minibatch {learn.minibatch}, {config.threads} thread(s), "
-        f"overlap {'on' if config.collect.overlap else 'off'}, the same network on both sides"
+        f"overlap {'on' if config.collect.overlap else 'off'}, {also}"
     )
 
 

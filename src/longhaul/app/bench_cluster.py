@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from longhaul.app.assemble import build_policy, build_settings, build_task
-from longhaul.app.bench import Stopwatch, measure_run, only_training
+from longhaul.app.bench import Stopwatch, conditions, measure_run, only_training
 from longhaul.app.cluster import RemoteRecipe
 from longhaul.app.config import RunConfig
 from longhaul.app.text import columns
@@ -145,7 +145,9 @@ def bench_cluster(
     )
     return ClusterBench(
         config.task,
-        conditions(there),
+        conditions(
+            there, f"{there.learn.algorithm}, {there.cluster.collectors} collector(s) there"
+        ),
         {way: tuple(found) for way, found in rates.items()},
         messages,
         costs,
@@ -171,14 +173,3 @@ def sample_messages(config: RunConfig) -> tuple[Fragment, Weights]:
         return collector.collect(Ask(ticket, settings, deals_anew=False), weights), weights
     finally:
         collector.close()
-
-
-def conditions(config: RunConfig) -> str:
-    """Return in one line what was measured."""
-    learn = config.learn
-    return (
-        f"{learn.algorithm}, {config.num_envs} envs, {config.collect.steps} steps, "
-        f"{learn.epochs} epoch(s), minibatch {learn.minibatch}, {config.threads} thread(s), "
-        f"overlap {'on' if config.collect.overlap else 'off'}, "
-        f"{config.cluster.collectors} collector(s) on the cluster"
-    )
