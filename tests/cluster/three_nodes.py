@@ -9,9 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from longhaul.cluster.connect import import_ray
 
@@ -54,9 +56,17 @@ class ThreeNodes:
     def address(self) -> str:
         return str(self._cluster.address)
 
-    def kill_node(self) -> None:
-        """Kill a raylet, and with it everything that runs on its node."""
-        os.kill(self.nodes.pop(0).all_processes["raylet"][0].process.pid, signal.SIGKILL)
+    def kill_node(self, collectors: Sequence[int]) -> list[int]:
+        """Kill a raylet with at least one of these processes; return those that die with it."""
+        parents = {pid: psutil.Process(pid).ppid() for pid in collectors}
+        for number, node in enumerate(self.nodes):
+            raylet = node.all_processes["raylet"][0].process.pid
+            victims = [pid for pid, parent in parents.items() if parent == raylet]
+            if victims:
+                os.kill(raylet, signal.SIGKILL)
+                del self.nodes[number]
+                return victims
+        raise AssertionError("no collector lives on any node but the head's")
 
     def add_node(self) -> None:
         self.nodes.append(self._cluster.add_node(**self._one))
@@ -110,6 +120,18 @@ class Trainer:
         """Wait for so many iterations more; return the seconds they took."""
         goal = self.iterations() + iterations
         return self.until(f"iteration {goal} is over", lambda: self.iterations() >= goal)
+
+    def collectors(self) -> list[int]:
+        """Return the process of every collector that joined the trainer of now."""
+        joined = self.events("collector_joined")
+        mine = [row for row in joined if row["pid"] == self.process.pid]
+        return list({row["collector"]: int(row["process"]) for row in mine}.values())
+
+    def until_replaced(self, victims: Sequence[int]) -> float:
+        """Wait until others have taken the places of these collectors."""
+        return self.until(
+            f"{victims} are replaced", lambda: not set(victims) & set(self.collectors())
+        )
 
     def kill(self) -> None:
         self.process.kill()
