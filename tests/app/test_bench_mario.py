@@ -34,13 +34,14 @@ def test_everything_of_ours_is_measured_and_missing_peers_are_told(tmp_path: Pat
     assert all(speed > 0 for each in told["steps_per_second"].values() for speed in each)
     assert "make peers-mario" in found.as_text()
     assert len(told["costs"]) == 5
+    assert [len(rounds) for rounds in told["scaling"].values()] == [3, 3]
 
 
 def test_ratios_per_core_are_of_processor_time() -> None:
     one, other = Speed(10.0, 500.0), Speed(20.0, 10.0)
     found = dict(
         MarioBenchmark(
-            "", (Speeds(PIXELS_1, (one,)), Speeds(PEER_TITLES["nes-py"], (other,))), ()
+            "", (Speeds(PIXELS_1, (one,)), Speeds(PEER_TITLES["nes-py"], (other,))), (), ()
         ).ratios()
     )
     assert found == {f"per core: {PIXELS_1} / {PEER_TITLES['nes-py']}": (50.0,)}

@@ -15,6 +15,8 @@ import numpy as np
 
 from longhaul.app import peer_mario
 from longhaul.app.bench_env import EnvBenchRequest, our_vector
+from longhaul.app.bench_mario_threads import Scaling, measure_scaling
+from longhaul.app.bench_mario_threads import as_text as scaling_text
 from longhaul.app.peer_mario import WARM_UP_SHARE
 from longhaul.app.peer_script import isolated, run_peer_script
 from longhaul.app.peer_vectors import DRAWN, Advance
@@ -84,6 +86,7 @@ class MarioBenchmark:
 
     conditions: str
     measured: tuple[Speeds, ...]
+    scaling: tuple[Scaling, ...]
     left_out: tuple[str, ...]
 
     def speeds(self, name: str) -> Speeds | None:
@@ -104,11 +107,10 @@ class MarioBenchmark:
             if one and other and one.per_core and other.per_core:
                 both = zip(one.per_core, other.per_core, strict=True)
                 yield f"per core: {upper} / {lower}", tuple(a / b for a, b in both)
-        for upper, lower in ((PIXELS_2, others), (PIXELS_2, PIXELS_1), (TILES_2, TILES_1)):
-            one, other = self.speeds(upper), self.speeds(lower)
-            if one and other:
-                both = zip(one.wall, other.wall, strict=True)
-                yield f"{upper} / {lower}", tuple(a / b for a, b in both)
+        one, other = self.speeds(PIXELS_2), self.speeds(others)
+        if one and other:
+            both = zip(one.wall, other.wall, strict=True)
+            yield f"{PIXELS_2} / {others}", tuple(a / b for a, b in both)
 
     def costs(self) -> dict[str, float]:
         """Return where a decision with pixels spends its processor time, in microseconds."""
@@ -148,6 +150,7 @@ class MarioBenchmark:
                 self.conditions,
                 columns(rows, header=("mario", "steps/s", "frames/s", "frames/s per core")),
                 columns(ratios, header=("ratio", "median", "each repeat")),
+                scaling_text(self.scaling),
                 columns(costs, header=("cost of a decision with pixels", "microseconds")),
                 *self.left_out,
             ]
@@ -164,6 +167,10 @@ class MarioBenchmark:
                     one.name: one.per_core for one in self.measured if one.per_core
                 },
                 "ratios": dict(self.ratios()),
+                "scaling": {
+                    one.name: [(each.scaling, each.allowed) for each in one.rounds]
+                    for one in self.scaling
+                },
                 "costs": self.costs(),
                 "left_out": self.left_out,
             }
@@ -191,6 +198,7 @@ def bench_mario(request: EnvBenchRequest, *, rom: str = "", python: Path) -> Mar
         f"{request.num_envs} consoles on stage 1-1 of {found.source}, random buttons drawn before, "
         f"frame skip {FRAMES}, grey 84 x 84 x 4; {request.seconds:g} s each, in turn",
         tuple(Speeds(name, tuple(each)) for name, each in speeds.items()),
+        _scaling(found, request),
         left_out,
     )
 
@@ -224,24 +232,42 @@ def _peers(chosen: str) -> tuple[str, ...]:
     return choices[chosen]
 
 
-def _systems(rom: Rom, count: int) -> dict[str, System]:
+def _games(rom: Rom, *, is_pixels: bool) -> Callable[[int, int], AbstractContextManager[Advance]]:
+    """Return what gives so many games, stepped by so many threads."""
     tiles = GameOptions(frame_skip=FRAMES, rom=rom.source)
-    pixels = replace(tiles, observation="pixels")
+    options = replace(tiles, observation="pixels") if is_pixels else tiles
+    source = mario_envs(options, rom.cartridge)
 
-    def games(options: GameOptions, threads: int) -> System:
-        source = mario_envs(options, rom.cartridge)
-        return partial(our_vector, source, "batched", count, EnvConfig(threads=threads))
+    def games(count: int, threads: int) -> AbstractContextManager[Advance]:
+        return our_vector(source, "batched", count, EnvConfig(threads=threads))
 
+    return games
+
+
+def _systems(rom: Rom, count: int) -> dict[str, System]:
+    tiles, pixels = _games(rom, is_pixels=False), _games(rom, is_pixels=True)
     return {
         CORE_IDLE: partial(_consoles, rom, count, draw=False, halted=True),
         CORE_BLIND: partial(_consoles, rom, count, draw=False),
         CORE_DRAWN: partial(_consoles, rom, count, ONE_LINE, draw=True),
         CORE_PIXELS: partial(_consoles, rom, count, draw=True),
-        TILES_1: games(tiles, 1),
-        PIXELS_1: games(pixels, 1),
-        TILES_2: games(tiles, 2),
-        PIXELS_2: games(pixels, 2),
+        TILES_1: partial(tiles, count, 1),
+        PIXELS_1: partial(pixels, count, 1),
+        TILES_2: partial(tiles, count, 2),
+        PIXELS_2: partial(pixels, count, 2),
     }
+
+
+def _scaling(rom: Rom, request: EnvBenchRequest) -> tuple[Scaling, ...]:
+    return tuple(
+        measure_scaling(
+            name,
+            _games(rom, is_pixels=is_pixels),
+            games=request.num_envs,
+            seconds=request.seconds * request.repeats,
+        )
+        for name, is_pixels in (("pixels", True), ("tiles", False))
+    )
 
 
 @contextmanager

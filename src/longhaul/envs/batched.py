@@ -99,6 +99,8 @@ class BatchedVectorEnv(Lockstep):
             self._stepper.step(self._actions)
         except Exception as error:
             raise self._failure("step", error) from error
+        if not self._batch.over.any():
+            return ()
         endings = []
         for env in np.flatnonzero(self._batch.over).tolist():
             try:

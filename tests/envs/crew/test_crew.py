@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import gc
 import threading
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.core.env import Array
+from longhaul.envs.crew.board import new_board, offer_all, take_next
 from longhaul.envs.crew.chain import Chain, bind
-from longhaul.envs.crew.crew import Crew, NativeStep, far_apart, run_alone
+from longhaul.envs.crew.crew import Crew, NativeStep, run_alone
 from longhaul.envs.crew.words import fetch
 
 STUBBORN = 5
 """The simulator that leaves its chain after the first link."""
+
+
+def _offer(board: Array) -> None:
+    offer_all(board)
+
+
+def _take(board: Array, member: int) -> int:
+    return int(take_next(board, member))
+
+
+# Compiled before the tests begin, so that no example takes longer than the others.
+begin = cast(Any, numba.njit)("void(int64[::1])")(_offer)
+take = cast(Any, numba.njit)("int64(int64[::1], int64)")(_take)
 
 
 class Hits(NamedTuple):
@@ -71,17 +86,24 @@ def test_every_simulator_is_stepped_once_a_run(count: int, threads: int) -> None
     assert bench.finished == ([(STUBBORN, 1)] * 300 if count > STUBBORN else [])
 
 
-@given(st.integers(1, 200), st.integers(1, 12))
-def test_everyone_has_one_place_in_the_order(count: int, members: int) -> None:
-    assert sorted(far_apart(count, members).tolist()) == list(range(count))
+@given(st.integers(1, 40), st.integers(1, 6), st.data())
+def test_whoever_asks_gets_a_simulator_that_nobody_else_has(
+    count: int, members: int, data: st.DataObject
+) -> None:
+    board = new_board(count, members)
+    assert take(board, 0) == -1  # nothing is to be had before a run
+    begin(board)
+    asking = data.draw(st.lists(st.integers(0, members - 1), min_size=count, max_size=count + 9))
+    taken = [take(board, member) for member in asking]
+    assert sorted(taken[:count]) == list(range(count))
+    assert set(taken[count:]) <= {-1}
 
 
-@pytest.mark.parametrize(
-    ("count", "members", "order"),
-    [(6, 1, [0, 1, 2, 3, 4, 5]), (8, 2, [0, 4, 1, 5, 2, 6, 3, 7]), (7, 3, [0, 3, 6, 1, 4, 2, 5])],
-)
-def test_those_taken_at_once_are_no_neighbours(count: int, members: int, order: list[int]) -> None:
-    assert far_apart(count, members).tolist() == order
+def test_a_member_takes_its_own_block_from_the_front_and_then_the_others_from_the_back() -> None:
+    board = new_board(8, 2)
+    begin(board)
+    assert [take(board, 0) for _ in range(6)] == [0, 1, 2, 3, 7, 6]
+    assert [take(board, 1) for _ in range(3)] == [4, 5, -1]
 
 
 def test_members_that_fell_asleep_are_woken() -> None:

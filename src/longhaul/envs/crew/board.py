@@ -1,6 +1,9 @@
 """Dealing out simulators natively: who takes the next one, who waits, and when all are done.
 
-Nobody waits for a thread that has not begun: whoever is late finds nothing left to take.
+Every member has a block of simulators, which it takes from the front; when its own is empty it
+takes from the others' backs. So a simulator stays with its thread, in whose core's cache it is, but
+for those in the middle that even out who was slow. Nobody waits for a thread that has not begun:
+whoever is late finds nothing left to take.
 """
 
 from __future__ import annotations
@@ -37,19 +40,21 @@ LINE = 16
 (
     RUNS,  # how many runs have begun
     ENDED,  # how many have ended
-    TICKET,  # the next simulator to take, as its place in the order
     DONE,  # how many are done in this run
     SLEEPERS,  # members that sleep until the next run
     LEADER_SLEEPS,  # 1 while the leader sleeps until all are done
     STOPPED,  # 1 when the members should leave
     COUNT,  # simulators
+    MEMBERS,  # threads that share them
     TABLE,  # where the present chain is
     LENGTH,  # how long it is
     MUTEX,
     NEWS,  # the condition that a run begins
     FINISH,  # the condition that it has ended
-) = range(0, 13 * LINE, LINE)
-SIZE = 13 * LINE
+    BLOCKS,  # one word for each member's block: how many were taken from its back and its front
+) = range(0, 14 * LINE, LINE)
+BACK = 1 << 32
+"""One taken from the back of a block; one from its front counts 1."""
 HERE = Path(__file__).parent
 SPINS = 64
 """Looks at a word between two looks at the clock."""
@@ -123,24 +128,57 @@ def _sleep(board: Array, place: int, value: int, condition: int, mark: int) -> N
 
 
 @_kernel
-def _labour(board: Array, order: Array, left: Array, member: int) -> None:
+def _take(board: Array, block: int, side: int) -> int:
+    """Take a simulator from one side of a block; return which, or -1 if none is left."""
+    count, members = load(board, COUNT), load(board, MEMBERS)
+    begin, end = block * count // members, (block + 1) * count // members
+    # One change of one word: no two threads are ever told the same numbers.
+    taken = add(board, BLOCKS + LINE * block, side)
+    front, back = taken % BACK, taken // BACK
+    if front + back >= end - begin:
+        return -1
+    index: int = begin + front if side == 1 else end - 1 - back
+    return index
+
+
+@_kernel
+def offer_all(board: Array) -> None:
+    """Let all simulators be taken."""
+    for member in range(load(board, MEMBERS)):
+        store(board, BLOCKS + LINE * member, 0)
+
+
+@_kernel
+def take_next(board: Array, member: int) -> int:
+    """Take a simulator: our own block's, or another's; return which, or -1 if none is left."""
+    index = _take(board, member, 1)
+    members = load(board, MEMBERS)
+    for further in range(1, members):
+        if index >= 0:
+            break
+        index = _take(board, (member + further) % members, BACK)
+    return index
+
+
+@_kernel
+def _labour(board: Array, left: Array, member: int) -> None:
     """Take simulators until there are none."""
-    count = load(board, COUNT)
-    ticket = add(board, TICKET, 1)
-    while ticket < count:
-        # Whoever holds a ticket that counts keeps the run from ending, and so the chain as it is.
-        index = order[ticket]
+    done = 0
+    index = take_next(board, member)
+    while index >= 0:
+        # Whoever holds a simulator keeps the run from ending, and so the chain as it is.
         left[index] = _perform(load(board, TABLE), load(board, LENGTH), index, member)
-        if add(board, DONE, 1) + 1 == count:
-            add(board, ENDED, 1)
-            if load(board, LEADER_SLEEPS):
-                _wake(board, FINISH)
-        ticket = add(board, TICKET, 1)
+        done += 1
+        index = take_next(board, member)
+    if done and add(board, DONE, done) + done == load(board, COUNT):
+        add(board, ENDED, 1)
+        if load(board, LEADER_SLEEPS):
+            _wake(board, FINISH)
 
 
 def _build_bounds(stamp: int) -> tuple[Any, Any]:
     @_entry
-    def prepare(board: Array, count: int) -> None:
+    def prepare(board: Array, count: int, members: int) -> None:
         """Make a board, all zeros before, ready for runs over `count` simulators."""
         _ = stamp
         base = board.ctypes.data
@@ -148,7 +186,9 @@ def _build_bounds(stamp: int) -> tuple[Any, Any]:
         cond_init(base + WORD_BYTES * NEWS, 0)
         cond_init(base + WORD_BYTES * FINISH, 0)
         store(board, COUNT, count)
-        store(board, TICKET, count)
+        store(board, MEMBERS, members)
+        for member in range(members):
+            store(board, BLOCKS + LINE * member, count)
 
     @_entry
     def stop(board: Array) -> None:
@@ -163,7 +203,7 @@ def _build_bounds(stamp: int) -> tuple[Any, Any]:
 
 def _build_runs(stamp: int) -> tuple[Any, Any, Any]:
     @_entry
-    def serve(board: Array, order: Array, left: Array, member: int, patience: int) -> None:
+    def serve(board: Array, left: Array, member: int, patience: int) -> None:
         """Take part in every run until the board is stopped."""
         _ = stamp
         seen = 0
@@ -171,10 +211,10 @@ def _build_runs(stamp: int) -> tuple[Any, Any, Any]:
             if not _changes(board, RUNS, seen, patience):
                 _sleep(board, RUNS, seen, NEWS, SLEEPERS)
             seen = load(board, RUNS)
-            _labour(board, order, left, member)
+            _labour(board, left, member)
 
     @_entry
-    def lead(board: Array, order: Array, left: Array, table: Array, patience: int) -> int:
+    def lead(board: Array, left: Array, table: Array, patience: int) -> int:
         """Do a chain for all simulators; return how many of them were left in the middle."""
         _ = stamp
         before = load(board, ENDED)
@@ -182,11 +222,11 @@ def _build_runs(stamp: int) -> tuple[Any, Any, Any]:
         store(board, LENGTH, table.shape[0])
         store(board, DONE, 0)
         # From here on the run goes on without us: a member that was late before may take it all.
-        store(board, TICKET, 0)
+        offer_all(board)
         add(board, RUNS, 1)
         if load(board, SLEEPERS):
             _wake(board, NEWS)
-        _labour(board, order, left, 0)
+        _labour(board, left, 0)
         if not _changes(board, ENDED, before, patience):
             _sleep(board, ENDED, before, FINISH, LEADER_SLEEPS)
         return int(np.count_nonzero(left))
@@ -202,6 +242,13 @@ def _build_runs(stamp: int) -> tuple[Any, Any, Any]:
         return count
 
     return serve, lead, perform
+
+
+def new_board(count: int, members: int) -> Array:
+    """Return a board for runs over `count` simulators by so many threads."""
+    board = np.zeros(BLOCKS + LINE * members, np.int64)
+    prepare(board, count, members)
+    return board
 
 
 _stamp = text_stamp(HERE / f"{name}.py" for name in ("atomics", "board"))

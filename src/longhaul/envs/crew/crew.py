@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from longhaul.core.env import Array
-from longhaul.envs.crew.board import SIZE, lead, perform, prepare, serve, stop
+from longhaul.envs.crew.board import lead, new_board, perform, serve, stop
 from longhaul.envs.crew.chain import Chain
 
 PATIENCE_NANOSECONDS = 100_000
@@ -47,14 +47,12 @@ class Crew:
 
     def __init__(self, count: int, threads: int) -> None:
         self.members = max(1, min(threads, count))
-        self._board = np.zeros(SIZE, np.int64)
+        self._board = new_board(count, self.members)
         self._left = np.zeros(count, np.int64)
-        self._order = far_apart(count, self.members)
-        prepare(self._board, count)
         self._threads = [
             threading.Thread(
                 target=serve,
-                args=(self._board, self._order, self._left, member, PATIENCE_NANOSECONDS),
+                args=(self._board, self._left, member, PATIENCE_NANOSECONDS),
                 daemon=True,
             )
             for member in range(1, self.members)
@@ -68,24 +66,13 @@ class Crew:
         """Do a step of all simulators."""
         step.take(actions)
         table = step.chain.table
-        if lead(self._board, self._order, self._left, table, PATIENCE_NANOSECONDS):
+        if lead(self._board, self._left, table, PATIENCE_NANOSECONDS):
             for index in np.flatnonzero(self._left).tolist():
                 step.finish(index, int(self._left[index]))
 
     def close(self) -> None:
         """End the threads."""
         self._leave()
-
-
-def far_apart(count: int, members: int) -> Array:
-    """Return the order in which simulators are taken: those taken at once are no neighbours.
-
-    Neighbours' rows share a line of the processors' caches. Two threads that write it take it from
-    each other each time: 16 consoles in their own order took a third longer.
-    """
-    each = -(-count // members)
-    order = np.arange(each * members).reshape(members, each).T.ravel()
-    return np.ascontiguousarray(order[order < count])
 
 
 def _end(board: Array, threads: list[threading.Thread]) -> None:

@@ -1,0 +1,36 @@
+"""What a second thread brings, and what the machine allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from longhaul.app.bench_mario_threads import Round, Scaling, as_text, measure_scaling
+from longhaul.app.peer_vectors import Advance
+
+
+def test_what_a_thread_brings_stands_beside_what_a_core_brings() -> None:
+    found = Scaling(
+        "pixels",
+        (
+            Round(one=10, two=18, alone=10, apart=20),
+            Round(10, 12, 10, 13),
+            *[Round(10, 15, 10, 16)],
+        ),
+    )
+    assert (found.median, found.allowed) == (1.5, 1.6)
+    assert "94%" in as_text((found,))
+
+
+def test_whole_and_half_batches_are_stepped_in_turn() -> None:
+    asked: list[tuple[int, int]] = []
+
+    @contextmanager
+    def vectors(games: int, threads: int) -> Iterator[Advance]:
+        asked.append((games, threads))
+        yield lambda number: None
+
+    found = measure_scaling("tiles", vectors, games=6, seconds=0.001)
+    assert asked == [(6, 1), (6, 2), (3, 1), (3, 1)]
+    assert len(found.rounds) == 3
+    assert all(one.scaling > 0 and one.allowed > 0 for one in found.rounds)
