@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.compare import Arm, Experiment, compare_arms, compare_runs, name_arms
+from longhaul.app.arms import Arm, Experiment
+from longhaul.app.compare import compare_arms, compare_runs, name_arms
 from longhaul.app.configure import ConfigSources, resolve
 from longhaul.app.listing import list_runs
 from longhaul.app.new_experiment import begin_experiment, next_name

@@ -1,39 +1,28 @@
-"""Comparing runs, and training the arms of an experiment to compare them."""
+"""Comparing runs, and the arms of an experiment once they are trained."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from longhaul.app.arms import Experiment, Tell, train_arms
 from longhaul.app.cases import played_cases
-from longhaul.app.configure import (
-    ConfigSources,
-    differences,
-    from_values,
-    read_toml,
-    resolve,
-    to_values,
-)
+from longhaul.app.configure import differences, from_values, read_toml, to_values
 from longhaul.app.text import columns
-from longhaul.app.train import changed_keys
 from longhaul.app.trained import Trained, load_trained
-from longhaul.core.errors import ConfigError, LonghaulError
+from longhaul.core.errors import ConfigError
 from longhaul.report.comparison import Comparison, Entry, compare_entries, comparison_charts
 from longhaul.report.gathered import gather
 from longhaul.report.page import make_comparison
 from longhaul.report.style import Drawn, PlotError, draw
-from longhaul.runs.directory import RunDirectory, list_run_directories, slug
+from longhaul.runs.directory import RunDirectory, slug
 from longhaul.runs.durable import replace_file, storage_errors
-from longhaul.runs.record import Status
 
 OWN_AFFAIRS = ("name", "seed", "report", "checkpoint", "threads", "env.processes")
 """Keys in which runs of one arm may differ."""
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,102 +158,16 @@ def _default_folder(paths: Sequence[Path], arms: dict[Path, str]) -> Path:
     return paths[0].resolve().parent / "comparisons" / slug(names.replace("'", "x")[:80])
 
 
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """One way of training: a preset and changed keys, under a name."""
-
-    name: str
-    preset: str = ""
-    overrides: tuple[str, ...] = ()
-
-    @staticmethod
-    def parse(text: str) -> Arm:
-        """Return `preset`, or `name:key=value;key=value` as an arm; `default` is the task's own."""
-        name, colon, rest = text.partition(":")
-        if not name.strip():
-            raise ConfigError(f"--arms: {text!r} has no name; write name:key=value;key=value")
-        if colon:
-            changed = tuple(part.strip() for part in rest.split(";") if part.strip())
-            return Arm(name.strip(), overrides=changed)
-        return Arm(name.strip(), preset="" if name.strip() == "default" else name.strip())
-
-
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    """Arms times seeds on one task."""
-
-    task: str
-    arms: tuple[Arm, ...]
-    seeds: int
-    root: Path
-    overrides: tuple[str, ...] = ()
-    """Changes all arms share."""
-    name: str = "compare"
-
-
 def compare_arms(experiment: Experiment, tell: Tell, *, out: Path | None = None) -> Compared:
-    """Train every arm with every seed, one after the other, then compare them.
-
-    A run that is there already is not made again, one that was cut off goes on.
-    """
-    if experiment.seeds < 1 or len(experiment.arms) < 2:
-        raise ConfigError("--arms needs at least two arms, and --seeds at least 1")
-    if len({arm.name for arm in experiment.arms}) < len(experiment.arms):
-        raise ConfigError("--arms: two arms have the same name")
-    jobs = [(arm, seed) for seed in range(1, experiment.seeds + 1) for arm in experiment.arms]
-    for arm, _ in jobs[: len(experiment.arms)]:
-        resolve(_sources(experiment, arm, 1))  # a wrong key is told before anything is trained
-    paths = []
-    for number, (arm, seed) in enumerate(jobs, start=1):
-        tell(f"{number} of {len(jobs)}: {arm.name}, seed {seed}")
-        paths.append(_trained_run(experiment, arm, seed))
+    """Train every arm with every seed, then compare them."""
+    paths = train_arms(experiment, tell)
     return compare_runs(sorted(paths, key=_arm_order(experiment)), out=out)
 
 
 def _arm_order(experiment: Experiment) -> Callable[[Path], int]:
-    names = [f"{experiment.name}-{slug(arm.name)}" for arm in experiment.arms]
+    names = [experiment.run_name(arm) for arm in experiment.arms]
 
     def order(path: Path) -> int:
         return names.index(RunDirectory(path).read_record().name)
 
     return order
-
-
-def _sources(experiment: Experiment, arm: Arm, seed: int) -> ConfigSources:
-    flags = {"name": f"{experiment.name}-{slug(arm.name)}", "seed": seed}
-    overrides = (*experiment.overrides, *arm.overrides)
-    return ConfigSources(experiment.task, preset=arm.preset, flags=flags, overrides=overrides)
-
-
-def _trained_run(experiment: Experiment, arm: Arm, seed: int) -> Path:
-    """Return the finished run of an arm and a seed, trained in a process of its own if need be."""
-    found = _finished(experiment, arm, seed)
-    if found is not None:
-        return found
-    sources = _sources(experiment, arm, seed)
-    command = [sys.executable, "-m", "longhaul", "train", experiment.task, "--quiet", "--no-report"]
-    command += ["--name", str(sources.flags["name"]), "--seed", str(seed)]
-    command += ["--runs-root", str(experiment.root)]
-    command += ["--preset", arm.preset] if arm.preset else []
-    for override in sources.overrides:
-        command += ["--set", override]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
-        raise LonghaulError(
-            f"{arm.name}, seed {seed}, ended with exit code {done.returncode}: "
-            f"{said[-1] if said else 'no reason given'}; the same command goes on from here"
-        )
-    found = _finished(experiment, arm, seed)
-    assert found is not None, "the run has just finished"
-    return found
-
-
-def _finished(experiment: Experiment, arm: Arm, seed: int) -> Path | None:
-    config = resolve(_sources(experiment, arm, seed))
-    for run in reversed(list_run_directories(experiment.root / slug(experiment.task))):
-        record = run.read_record()
-        same = (record.name, record.seed) == (config.name, seed)
-        if same and record.status is Status.FINISHED and not changed_keys(run, config):
-            return run.path
-    return None

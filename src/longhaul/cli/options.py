@@ -40,6 +40,16 @@ Cluster = Annotated[
         "always one begun here, or the one with this head.",
     ),
 ]
+Jobs = Annotated[int, typer.Option(help="Runs that are trained side by side.")]
+JobsCluster = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        metavar="auto|local|HOST:PORT",
+        help="Train the runs on the nodes of a Ray cluster, which must share --runs-root.",
+    ),
+]
+CpusPerJob = Annotated[float, typer.Option(help="Processors the cluster sets aside for each run.")]
 CaptureVideo = Annotated[
     bool, typer.Option("--capture-video", help="Film the worst episode of every evaluation.")
 ]

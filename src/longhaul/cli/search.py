@@ -63,7 +63,9 @@ def search(
     budget: Budget = "",
     trial_timeout: TrialTimeout = "",
     timesteps: Timesteps = None,
-    jobs: Annotated[int, typer.Option(help="Trials that are trained side by side.")] = 1,
+    jobs: options.Jobs = 1,
+    cluster: options.JobsCluster = "",
+    cpus_per_job: options.CpusPerJob = 1.0,
     seed: Annotated[
         int, typer.Option(help="Where values are drawn from; trial N trains with seed SEED+N.")
     ] = 1,
@@ -78,6 +80,7 @@ def search(
     """Search for better config values, trial by trial; the same command goes on."""
     from longhaul.app.search import plan
     from longhaul.app.search.report import search_and_report
+    from longhaul.app.trial_place import TrialPlace
 
     request = plan.SearchRequest(
         task=task,
@@ -92,7 +95,7 @@ def search(
         trial_seconds=_seconds(trial_timeout),
         timesteps=timesteps,
         seed=seed,
-        jobs=jobs,
+        place=TrialPlace(cluster, jobs, cpus_per_job),
         name=name,
         preset=preset,
         file=config,

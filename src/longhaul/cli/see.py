@@ -76,6 +76,9 @@ def compare(
         ),
     ] = "",
     seeds: Annotated[int, typer.Option(help="Runs of each arm, with seeds from 1 on.")] = 3,
+    jobs: options.Jobs = 1,
+    cluster: options.JobsCluster = "",
+    cpus_per_job: options.CpusPerJob = 1.0,
     overrides: options.Overrides = None,
     runs_root: options.RunsRoot = Path("runs"),
     anyway: Annotated[
@@ -85,14 +88,18 @@ def compare(
     as_json: options.AsJson = False,
 ) -> None:
     """Compare runs, or train the arms of an experiment and compare them, with intervals."""
-    from longhaul.app.compare import Arm, Experiment, compare_arms, compare_runs
+    from longhaul.app.arms import Arm, Experiment
+    from longhaul.app.compare import compare_arms, compare_runs
+    from longhaul.app.trial_place import TrialPlace
     from longhaul.core.errors import ConfigError
 
     if not arms:
         found = compare_runs([Path(target) for target in targets], anyway=anyway, out=out)
     elif len(targets) == 1:
         ways = tuple(Arm.parse(arm) for arm in arms.split(","))
-        experiment = Experiment(targets[0], ways, seeds, runs_root, tuple(overrides or ()))
+        place = TrialPlace(cluster, jobs, cpus_per_job)
+        changes = tuple(overrides or ())
+        experiment = Experiment(targets[0], ways, seeds, runs_root, changes, place=place)
         found = compare_arms(experiment, lambda text: typer.echo(text, err=True), out=out)
     else:
         raise ConfigError("--arms trains one task; give its name alone")

@@ -8,17 +8,15 @@ from typing import Any
 
 from longhaul.cluster.config import ClusterConfig
 from longhaul.cluster.connect import Connection, OwnCluster, connect
-from longhaul.cluster.errors import ClusterError
 from longhaul.cluster.fleet import Answered, Died, Joined, News
 from longhaul.cluster.messages import Ask, Fragment, Weights
+from longhaul.cluster.ray_errors import shortened, told
 from longhaul.cluster.shares import EnvShare
 from longhaul.cluster.worker import Hello, Recipe, RemoteCollector
-from longhaul.core.errors import LonghaulError
 from longhaul.core.state import State
 
 FETCH_SECONDS = 30.0  # for a fragment that was announced to arrive
 CLOSE_SECONDS = 3.0  # for collectors to end their environments by themselves
-LONGEST_ERROR = 300
 
 
 class RayFleet:
@@ -89,10 +87,10 @@ class RayFleet:
         try:
             said = self._ray.get(reference, timeout=FETCH_SECONDS)
         except errors.RayTaskError as error:
-            raise _told(collector, error) from error
+            raise told(f"collector {collector}", error) from error
         except (errors.RayError, TimeoutError) as error:
             self.dismiss(collector)
-            return Died(collector, _shortened(error))
+            return Died(collector, shortened(error))
         if isinstance(said, Hello):
             return Joined(collector, said)
         assert isinstance(said, Fragment)
@@ -120,21 +118,3 @@ class RayFleet:
             self.dismiss(collector)
         self._connection.close()
         self._connection = None
-
-
-def _told(collector: int, error: Any) -> LonghaulError:
-    """Return what a collector raised: a user's mistake as it is, anything else with its place."""
-    cause = error.cause
-    if isinstance(cause, LonghaulError):
-        # Ray makes a class of both kinds of error, whose text is the whole traceback.
-        plain = next(kind for kind in type(cause).__mro__ if kind.__module__.startswith("longhaul"))
-        raised: LonghaulError = plain(
-            f"collector {collector}: {cause.args[0] if cause.args else cause}"
-        )
-        return raised
-    return ClusterError(f"collector {collector} failed:\n{error}")
-
-
-def _shortened(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]} ..."

@@ -123,7 +123,7 @@ def test_the_best_values_of_a_preset_need_no_preset(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"trials": 0}, {"jobs": 0}, {"budget_seconds": 0.0}, {"timesteps": 0}, {"seed": -1}],
+    [{"trials": 0}, {"budget_seconds": 0.0}, {"timesteps": 0}, {"seed": -1}],
 )
 def test_a_request_that_makes_no_sense_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="--"):

@@ -8,6 +8,7 @@ import pytest
 
 from longhaul.app.search.runner import MOST_FAILURES, NEAR_VALUES, OWN_VALUES
 from longhaul.app.search.study import TrialRecord
+from longhaul.app.trial_place import TrialPlace
 from longhaul.core.errors import ConfigError
 from longhaul.runs.record import Status
 from tests.app.search.world import ROWS, World
@@ -84,9 +85,9 @@ def test_a_search_that_is_stopped_again_and_again_ends_like_one_that_is_not(
     whole = World(tmp_path / "whole", {2: "4"}).search(trials=6, pruner="none")
     cut = World(tmp_path / "cut", {2: "4"})
     for looks in (3, 4, 6, 5):
-        runner = cut.runner(trials=6, jobs=jobs, pruner="none")
+        runner = cut.runner(trials=6, place=TrialPlace(jobs=jobs), pruner="none")
         assert runner.run(Stop(looks)) == "stopped by SIGINT"
-    findings = cut.search(trials=6, jobs=jobs, pruner="none")
+    findings = cut.search(trials=6, place=TrialPlace(jobs=jobs), pruner="none")
     assert [r.number for r in findings.records] == list(range(6))
     assert all(r.state in ("complete", "failed") for r in findings.records)
     if jobs == 1:  # what is asked for beside running trials depends on what they have told
@@ -172,7 +173,7 @@ def test_a_search_in_which_everything_fails_ends(tmp_path: Path) -> None:
 
 def test_trials_are_trained_side_by_side(tmp_path: Path) -> None:
     world = World(tmp_path)
-    runner = world.runner(trials=6, jobs=3)
+    runner = world.runner(trials=6, place=TrialPlace(jobs=3))
     runner.run(Stop(1))
     assert world.started == [0, 1, 2]
     assert [r.state for r in runner.findings().records] == ["running"] * 3

@@ -13,7 +13,7 @@ from typing import Any
 from longhaul.app.configure import ConfigSources, resolve, to_values
 from longhaul.app.search.plan import SearchPlan, SearchRequest, make_plan
 from longhaul.app.search.runner import Findings, SearchRunner
-from longhaul.app.search.trial import Process
+from longhaul.app.trial_place import Process
 from longhaul.runs.directory import RunDirectory, create_run, find_unfinished
 from longhaul.runs.record import Status, begin_record, write_status
 from longhaul.runs.toml import write_toml

@@ -25,6 +25,7 @@ from longhaul.app.metrics import declared_metrics, declares
 from longhaul.app.registry import find_kind
 from longhaul.app.search.space import Dimension, Params, Value, parse_dimension, read_space
 from longhaul.app.train import build_checked
+from longhaul.app.trial_place import HERE, TrialPlace
 from longhaul.core.config import merge
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.settings import Settings
@@ -73,7 +74,7 @@ class SearchRequest:
     trial_seconds: float = math.inf
     timesteps: int | None = None
     seed: int = 1
-    jobs: int = 1
+    place: TrialPlace = HERE
     name: str = "search"
     preset: str = ""
     file: Path | None = None
@@ -81,9 +82,8 @@ class SearchRequest:
     root: Path = Path("runs")
 
     def __post_init__(self) -> None:
-        for flag, count in (("--trials", self.trials), ("--jobs", self.jobs)):
-            if count < 1:
-                raise ConfigError(f"{flag} must be at least 1, not {count}")
+        if self.trials < 1:
+            raise ConfigError(f"--trials must be at least 1, not {self.trials}")
         for flag, seconds in (
             ("--budget", self.budget_seconds),
             ("--trial-timeout", self.trial_seconds),

@@ -13,7 +13,8 @@ from longhaul.app.child_process import Child
 from longhaul.app.search.outcome import Failure
 from longhaul.app.search.plan import SearchPlan, SearchRequest, make_plan
 from longhaul.app.search.study import SearchStudy, TrialRecord, load_optuna
-from longhaul.app.search.trial import Launch, LiveTrial, TrialFloor, refuse_leftovers
+from longhaul.app.search.trial import LiveTrial, TrialFloor, refuse_leftovers
+from longhaul.app.trial_place import Launch
 from longhaul.core.errors import ConfigError
 from longhaul.report.search import short_names
 from longhaul.report.words import figure
@@ -134,7 +135,7 @@ class SearchRunner:
 
     def _fill_up(self, waiting: list[int]) -> None:
         """Begin trials until as many run as may; those that were begun before come first."""
-        while len(self._live) < self._plan.request.jobs and not self.is_hopeless:
+        while len(self._live) < self._plan.request.place.jobs and not self.is_hopeless:
             if waiting:
                 record = self._study.complete(waiting.pop(0))
                 if self._study.is_hopeless(record.number):
@@ -270,13 +271,15 @@ def search(request: SearchRequest, tell: Callable[[str], None]) -> Findings:
     """Make the trials of a search; the same call again goes on where it was."""
     load_optuna()
     plan = make_plan(request)
+    request.place.check()
     with storage_errors(request.folder):
         request.folder.mkdir(parents=True, exist_ok=True)
     with (
         RunLock(request.folder / "lock", Clocks()),
         SignalRequests(lambda: None) as signals,
+        request.place.open() as launch,
     ):
-        runner = SearchRunner(plan, tell)
+        runner = SearchRunner(plan, tell, launch=launch)
         reason = runner.run(lambda: signals.stop_reason)
         code = signals.exit_code or (1 if runner.is_hopeless else 0)
         return runner.findings(exit_code=code, reason=reason)

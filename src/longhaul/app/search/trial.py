@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from longhaul.app.child_process import Child, longhaul_command
 from longhaul.app.config import RunConfig
@@ -23,6 +23,7 @@ from longhaul.app.search.outcome import (
 from longhaul.app.search.plan import SearchPlan
 from longhaul.app.search.study import TrialRecord
 from longhaul.app.train import changed_keys
+from longhaul.app.trial_place import Launch, Process
 from longhaul.core.errors import ConfigError
 from longhaul.runs.directory import RunDirectory, runs_named
 from longhaul.runs.durable import replace_file, storage_errors
@@ -35,22 +36,6 @@ from longhaul.runs.toml import write_toml
 LOCK_SECONDS = 120.0
 READING_SHARE = 0.02
 """Share of the time that may be spent on reading a trial's logs."""
-
-
-class Process(Protocol):
-    """A started command."""
-
-    def poll(self) -> int | None:
-        """Return the exit code, None while it runs."""
-
-    def ask_to_stop(self) -> None:
-        """Ask it to leave a checkpoint and end."""
-
-    def end(self) -> int:
-        """Return the exit code once it has ended, by force if it takes long."""
-
-
-Launch = Callable[[Sequence[str], Path], Process]
 
 
 class Done:
@@ -123,9 +108,9 @@ class TrialFloor:
         request = self._plan.request
         chosen = ["--preset", request.preset] if request.preset else []
         return longhaul_command(
-            "train", request.task, *chosen, "--config", str(file),
+            "train", request.task, *chosen, "--config", str(file.resolve()),
             "--name", request.run_name(number), "--seed", str(request.run_seed(number)),
-            "--runs-root", str(request.root), "--quiet", "--no-report",
+            "--runs-root", str(request.root.resolve()), "--quiet", "--no-report",
         )  # fmt: skip
 
     def _is_finished(self, number: int, config: RunConfig) -> bool:
