@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from nle import nethack
@@ -24,7 +25,7 @@ from longhaul.tasks.nethack.eyes.arrays import (
     Screen,
 )
 from longhaul.tasks.nethack.eyes.knowing import know
-from longhaul.tasks.nethack.eyes.look import FIRST, View, look_at_game
+from longhaul.tasks.nethack.eyes.look import FIRST, View, keep_view, look_at_game
 from longhaul.tasks.nethack.game import KEYS, Game, game_seeds
 from longhaul.tasks.nethack.game_options import GameOptions
 from longhaul.tasks.nethack.picture import draw_terminal
@@ -46,7 +47,7 @@ def knowledge_of(rules: str) -> Knowledge:
     blank = Screen(*(np.zeros(**nethack.OBSERVATION_DESC[key]) for key in KEYS))
     blank.glyphs[:] = knowledge.landmarks[0]
     view = View(blank, Recall.allocate(), knowledge, Scratch.allocate(), Outcome.allocate())
-    look_at_game(view, FIRST)
+    look_at_game(keep_view(view), FIRST)
     return knowledge
 
 
@@ -61,7 +62,7 @@ class NetHackEnv:
         self._recall.numbers[R_CAP] = options.max_steps
         self._scratch = Scratch.allocate()
         self._knowledge = knowledge_of(options.rules)
-        self._view: View | None = None
+        self._kept: Any = None
         self._steps = 0
         self._deepest = 0
         self._flags_to_write = True
@@ -87,7 +88,7 @@ class NetHackEnv:
             words=obs.get(MESSAGE, spare.words),
             pack=obs.get(PACK, spare.pack),
         )
-        self._view = None
+        self._kept = None
         self._flags_to_write = True
 
     def reset(self, seed: int, start: Start | None) -> None:
@@ -95,10 +96,11 @@ class NetHackEnv:
         if start is not None:
             raise EnvError(f"NetHack has no hard starts, but one was asked for: {start!r}")
         self._game.begin(*game_seeds(seed))
-        self._view = View(
-            self._game.screen, self._recall, self._knowledge, self._scratch, self._outcome
+        screen = self._game.screen
+        self._kept = keep_view(
+            View(screen, self._recall, self._knowledge, self._scratch, self._outcome)
         )
-        look_at_game(self._view, FIRST)
+        look_at_game(self._kept, FIRST)
         self._steps = 0
         self._deepest = int(self._game.screen.status[DEPTH])
         self._slots.active[0] = True
@@ -119,7 +121,7 @@ class NetHackEnv:
         if not over:
             status = game.screen.status
             frozen = -self._options.frozen_penalty if status[TURN] == turn else 0.0
-            look_at_game(self._view, action)
+            look_at_game(self._kept, action)
             self._deepest = max(self._deepest, int(status[DEPTH]))
         slots.reward[0] = paid + frozen
         slots.terms[SCORE_TERM][0] = paid

@@ -12,7 +12,7 @@ from longhaul.tasks.nethack.eyes import arrays
 from longhaul.tasks.nethack.eyes.arrays import Knowledge, Outcome, Recall, Scratch, Screen
 from longhaul.tasks.nethack.eyes.glyphs import glyph_named
 from longhaul.tasks.nethack.eyes.knowing import know
-from longhaul.tasks.nethack.eyes.look import FIRST, View, look_at_game
+from longhaul.tasks.nethack.eyes.look import FIRST, View, keep_view, look_at_game
 from longhaul.tasks.nethack.game import KEYS
 from longhaul.tasks.nethack.rule_lint import read_rules
 from longhaul.tasks.nethack.vocabulary import ACTIONS, ATOM_NAMES
@@ -102,7 +102,7 @@ class Desk:
 
     def look(self, action: str = "") -> set[str]:
         """Look, after an action or at the beginning; return the atoms that hold."""
-        look_at_game(self.view, ACTIONS.index(action) if action else FIRST)
+        look_at_game(keep_view(self.view), ACTIONS.index(action) if action else FIRST)
         return {name for name, bit in zip(ATOM_NAMES, self.outcome.atoms, strict=True) if bit}
 
     def opened(self) -> set[str]:

@@ -68,7 +68,7 @@ def slow_rule(stream: GraphStream, graph: RuleGraph, number: int, atoms: Tensor)
 def test_the_stream_is_the_attention_it_claims_to_be(graph: RuleGraph, stream: GraphStream) -> None:
     atoms = atom_sets(3).double()
     with torch.no_grad():
-        fast, other = stream.forward(atoms), stream.speak(atoms, stream.prepare())
+        fast, other = stream.forward(atoms), stream.speak(atoms, stream.voices())
         torch.testing.assert_close(other.score, fast.score)
         torch.testing.assert_close(other.intent, fast.intent)
         torch.testing.assert_close(other.spread, fast.spread)
@@ -76,7 +76,7 @@ def test_the_stream_is_the_attention_it_claims_to_be(graph: RuleGraph, stream: G
             found = torch.stack(
                 [slow_rule(stream, graph, number, chosen) for number in range(len(graph.rules))]
             )
-            match = stream.match.forward(chosen.unsqueeze(0)).squeeze(0)
+            match = RuleMatch(graph).double().forward(chosen.unsqueeze(0)).squeeze(0)
             asked = stream.ask(found) / math.sqrt(HEADS) + 2.0 * match.unsqueeze(1)
             heard = [
                 (torch.softmax(asked[:, head], 0).unsqueeze(1) * part).sum(0)
@@ -102,7 +102,7 @@ def test_different_atoms_make_different_intents_and_rules_score_differently(
 def test_both_ways_of_working_it_out_have_the_same_gradients(stream: GraphStream) -> None:
     atoms = atom_sets(12).double()
     found = []
-    for said in (stream.forward(atoms), stream.speak(atoms, stream.prepare())):
+    for said in (stream.forward(atoms), stream.speak(atoms, stream.voices())):
         loss = said.intent.square().sum() + said.score.sin().sum()
         found.append(torch.autograd.grad(loss, list(stream.parameters())))
     for one, other in zip(*found, strict=True):
@@ -129,7 +129,7 @@ def test_a_rule_that_holds_raises_the_score_of_its_operator(graph: RuleGraph) ->
     stream = GraphStream(graph, size=64, heads=4, rule_boost=2.0)
     with torch.no_grad():
         said = stream.forward(atom_sets(30, share=0.35).float())
-    match = stream.match.forward(atom_sets(30, share=0.35).float())
+    match = RuleMatch(graph).forward(atom_sets(30, share=0.35).float())
     holding, idle = said.score[match > 0.3], said.score[match == 0]
     assert float(holding.mean()) > float(idle.mean()) + 0.3
 
@@ -153,6 +153,18 @@ def test_the_memo_says_what_the_graph_says_and_asks_it_once(graph: RuleGraph) ->
     torch.testing.assert_close(kept.score, straight.score, atol=1e-5, rtol=1e-5)
     assert torch.equal(kept.intent, again.intent)
     assert (memo.asked, memo.missed) == (120, 20)
+
+
+def test_a_rule_that_drowns_all_others_out_leaves_the_rest_of_the_sets_audible(
+    graph: RuleGraph,
+) -> None:
+    torch.manual_seed(2)
+    stream = GraphStream(graph, size=16, heads=4, rule_boost=2.0)
+    atoms = atom_sets(20).float()
+    with torch.no_grad():
+        stream.ask.weight.mul_(1000.0)
+        for said in (stream.forward(atoms), stream.speak(atoms, stream.voices())):
+            assert all(torch.isfinite(part).all() for part in (said.intent, said.spread))
 
 
 def test_the_memo_forgets_when_the_weights_move(graph: RuleGraph) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from numba.typed import List
+
 from longhaul.core.env import Array
 from longhaul.envs.nes.native import entry, kernel
 from longhaul.tasks.nethack.eyes.advice import advise
@@ -108,31 +110,47 @@ def _write_pack(screen: Screen, pack: Array) -> None:
         pack[min(screen.item_classes[place], len(pack) - 1)] += 0.25
 
 
-def _build_look(stamp: int) -> Any:
+@kernel
+def _look(view: View, action: int) -> None:
+    screen, recall, knowledge = view.screen, view.recall, view.knowledge
+    scratch, outcome = view.scratch, view.outcome
+    if action == FIRST:
+        begin(screen, recall)
+    else:
+        note_step(screen, recall, action)
+    note_where(screen, recall, knowledge)
+    _look_over(screen, recall, knowledge, scratch)
+    find_paths(scratch, (screen.status[Y] + 1) * STRIDE + screen.status[X] + 1)
+    write_atoms(screen, recall, knowledge, scratch, outcome.atoms)
+    write_numbers(screen, recall, scratch, outcome.state)
+    advise(knowledge, scratch, outcome.atoms, outcome.state[RULES:], outcome.mask)
+    if len(outcome.crop):
+        place = (screen.status[Y], screen.status[X])
+        _write_crop(screen.glyphs, knowledge.table, place, outcome.crop)
+        count_words(screen.message, outcome.words)
+        _write_pack(screen, outcome.pack)
+
+
+def _build(stamp: int) -> tuple[Any, Any]:
     @entry
-    def look(view: View, action: int) -> None:
+    def keep(view: View) -> Any:
+        """Return the view as native code has it, to look with as often as wanted."""
+        kept = List()
+        kept.append(view)
+        return kept
+
+    @entry
+    def look(kept: Any, action: int) -> None:
         """Take what the last action brought into memory, and write what the player is shown."""
         _ = stamp
-        screen, recall, knowledge = view.screen, view.recall, view.knowledge
-        scratch, outcome = view.scratch, view.outcome
-        if action == FIRST:
-            begin(screen, recall)
-        else:
-            note_step(screen, recall, action)
-        note_where(screen, recall, knowledge)
-        _look_over(screen, recall, knowledge, scratch)
-        find_paths(scratch, (screen.status[Y] + 1) * STRIDE + screen.status[X] + 1)
-        write_atoms(screen, recall, knowledge, scratch, outcome.atoms)
-        write_numbers(screen, recall, scratch, outcome.state)
-        advise(knowledge, scratch, outcome.atoms, outcome.state[RULES:], outcome.mask)
-        if len(outcome.crop):
-            place = (screen.status[Y], screen.status[X])
-            _write_crop(screen.glyphs, knowledge.table, place, outcome.crop)
-            count_words(screen.message, outcome.words)
-            _write_pack(screen, outcome.pack)
+        _look(kept[0], action)
 
-    return look
+    return keep, look
 
 
-look_at_game = _build_look(kernel_stamp())
-"""Look at one game, after an action or, with `FIRST`, at its beginning."""
+keep_view, look_at_game = _build(kernel_stamp())
+"""Look at one game, after an action or, with `FIRST`, at its beginning.
+
+The view is handed over once: it is 36 arrays, and to tell native code of them at every look took
+longer than the look.
+"""

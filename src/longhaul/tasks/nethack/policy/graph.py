@@ -2,9 +2,11 @@
 
 Nodes are conditions, rules and effects; a rule is one operator in one variant. First every rule
 listens to its effects, then to its conditions, each of which is on or off, then the intent listens
-to all rules. Both of the first two are softmax attention over the edges of the graph and a
-self-loop. A condition has only two states, so that numerator and denominator of a rule's attention
-are sums over conditions of one of two constants: the whole layer is two matrix products, exactly.
+to all rules. All three are softmax attention, the first two over the edges of the graph and a
+self-loop. A condition has only two states, so that a rule has one of as many things to say as its
+own conditions have patterns of on and off, a few thousand for all rules together. What a rule adds
+to numerator and denominator of the intent's attention is worked out once for each pattern; the
+intent of a set of atoms is then a sum over its rules' patterns.
 """
 
 from __future__ import annotations
@@ -16,20 +18,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from longhaul.core.errors import ConfigError
-from longhaul.tasks.nethack.policy.incidence import (
-    RELATIONS,
-    Edges,
-    RuleMatch,
-    condition_edges,
-    effect_edges,
-)
+from longhaul.tasks.nethack.policy.incidence import RELATIONS, condition_edges, effect_edges
+from longhaul.tasks.nethack.policy.patterns import Patterns
 from longhaul.tasks.nethack.rules import RuleGraph
 
-MOST_EDGES = 40
-"""Atoms a rule may name: as many digits of a number that stays exact as a float."""
 SLOPE = 0.2
 """Of the leaky rectifier that attention logits go through."""
+FAINTEST = -40.0
+"""No logit of the intent's attention counts as further below the highest one of all patterns:
+the exponential of less might vanish for all rules of a set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +54,11 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """The same laid out for sets of atoms, so that all rules are one matrix product."""
+class Voices:
+    """What rules have to say in P of their patterns."""
 
-    terms: Terms
-    norm: Tensor  # [C, R * H]
-    message: Tensor  # [C, R * D]
-
-
-@dataclass(frozen=True, slots=True)
-class Patterns:
-    """The P different things rules hear in U sets of atoms."""
-
-    rule: Tensor  # [P] int64
-    on: Tensor  # [P, E] float, 1 where the edge is the rule's and its condition is on
-    index: Tensor  # [U, R] int64, the pattern of each rule in each set
+    asked: Tensor  # [P], the mean logit of the intent's attention over heads
+    adds: Tensor  # [P, D + H + H * H], to numerators, denominators and, of heads, products
 
 
 class _Listening(nn.Module):
@@ -110,9 +97,6 @@ class GraphStream(nn.Module):
     effect_other: Tensor
     effect_relation: Tensor
     rule_operator: Tensor
-    edge_place: Tensor
-    place_value: Tensor
-    first_code: Tensor
 
     def __init__(self, graph: RuleGraph, *, size: int, heads: int, rule_boost: float) -> None:
         super().__init__()
@@ -134,7 +118,6 @@ class GraphStream(nn.Module):
         self.readout = nn.Sequential(
             nn.Linear(size, size), nn.ReLU(), nn.Linear(size, size), nn.LayerNorm(size)
         )
-        self.match = RuleMatch(graph)
 
     def _keep_edges(self, graph: RuleGraph) -> None:
         conditions, effects = condition_edges(graph), effect_edges(graph)
@@ -146,8 +129,8 @@ class GraphStream(nn.Module):
             "effect_other": effects.other,
             "effect_relation": effects.relation,
             "rule_operator": torch.from_numpy(graph.rule_operator.copy()),
-            **_codes(conditions, self.rules, self.conditions),
         }
+        self.patterns = Patterns(graph, conditions)
         for name, tensor in constants.items():
             self.register_buffer(name, tensor, persistent=False)
 
@@ -182,11 +165,6 @@ class GraphStream(nn.Module):
             message=(on_message - off_message).flatten(1),
         )
 
-    def prepare(self) -> Prepared:
-        """Return the terms laid out for `speak`."""
-        terms = self.terms()
-        return Prepared(terms, self._spread(terms.norm), self._spread(terms.message))
-
     def _informed_rules(self) -> Tensor:
         """Return [R, D], rules that know their operator and have heard of their effects."""
         rules = self.operator[self.rule_operator] + self.variant
@@ -206,76 +184,55 @@ class GraphStream(nn.Module):
         )
         return layer.updated(rules, (message / total.unsqueeze(-1)).flatten(1))
 
-    def _spread(self, of_edges: Tensor) -> Tensor:
-        """Return [C, R * width] of values [E, width], each in the place of its edge."""
-        place = self.condition_atom * self.rules + self.condition_rule
-        empty = of_edges.new_zeros(self.conditions * self.rules, of_edges.shape[1])
-        return empty.index_add(0, place, of_edges).view(self.conditions, -1)
+    def voices(self, chosen: Tensor | None = None) -> Voices:
+        """Return what the rules of all patterns, or of the chosen ones, have to say."""
+        terms, patterns = self.terms(), self.patterns
+        rule, on, worth = patterns.rule, patterns.on, patterns.worth
+        if chosen is not None:
+            rule, on, worth = rule[chosen], on[chosen], worth[chosen]
+        on = on.to(terms.norm.dtype)
+        total = terms.base_norm[rule] + on @ terms.norm
+        message = terms.base_message[rule] + on @ terms.message
+        heard = message.unflatten(1, (self.heads, -1)) / total.unsqueeze(2)
+        rules = self.hear_conditions.updated(terms.identity[rule], heard.flatten(1))  # [P, D]
+        boost = self.rule_boost * worth
+        asked = self.ask(rules) / math.sqrt(self.heads) + boost.unsqueeze(1)
+        # As in every softmax; one for all sets, so that weights belong to patterns.
+        weight = (asked - asked.detach().amax(0)).clamp(min=FAINTEST).exp()
+        heads = rules.unflatten(1, (self.heads, -1)) * weight.unsqueeze(2)
+        pairs = (weight.unsqueeze(2) * weight.unsqueeze(1)).detach()
+        return Voices(asked.mean(1), torch.cat([heads.flatten(1), weight, pairs.flatten(1)], 1))
 
-    def speak(self, atoms: Tensor, prepared: Prepared) -> Spoken:
+    def speak(self, atoms: Tensor, voices: Voices) -> Spoken:
         """Return what the graph says about a few sets of atoms [U, C], 0 or 1 as floats."""
-        rows, terms = atoms.shape[0], prepared.terms
-        total = torch.addmm(terms.base_norm.flatten(), atoms, prepared.norm)
-        message = torch.addmm(terms.base_message.flatten(), atoms, prepared.message)
-        heard = self._heard(
-            message.view(rows, self.rules, -1), total.view(rows, self.rules, self.heads)
-        )
-        rules = self.hear_conditions.updated(terms.identity, heard)  # [U, R, D]
-        asked = self._boosted(self.ask(rules), atoms)  # [U, R, H]
-        attention = torch.softmax(asked, 1)
-        by_head = rules.unflatten(2, (self.heads, -1)).transpose(1, 2)  # [U, H, R, d]
-        gathered = (attention.transpose(1, 2).unsqueeze(2) @ by_head).flatten(1)
-        return self._spoken(gathered, asked, attention)
+        pattern = self.patterns.forward(atoms)
+        said = F.embedding_bag(pattern, voices.adds, mode="sum")
+        return self._spoken(said, voices.asked[pattern])
 
     def forward(self, atoms: Tensor) -> Spoken:
-        """Return what the graph says about many sets of atoms [U, C].
+        """Return what the graph says about many sets of atoms [U, C], with gradients.
 
-        A rule hears of its own conditions only, so that it is worked out once for each pattern of
-        them that occurs; in play that is a tenth of all rules of all sets.
+        Worked out for the patterns that occur only; in play that is a fifth of them.
         """
-        rows, terms = atoms.shape[0], self.terms()
-        pattern = self.patterns(atoms)
-        total = terms.base_norm[pattern.rule] + pattern.on @ terms.norm
-        message = terms.base_message[pattern.rule] + pattern.on @ terms.message
-        rules = self.hear_conditions.updated(
-            terms.identity[pattern.rule], self._heard(message, total)
-        )  # [P, D]
-        each = self.ask(rules).index_select(0, pattern.index.flatten())
-        asked = self._boosted(each.view(rows, self.rules, -1), atoms)
-        attention = torch.softmax(asked, 1)
-        # Every rule of a set is another pattern, so that no two weights meet in one place.
-        weight = attention.new_zeros(rows, rules.shape[0], self.heads)
-        place = pattern.index.unsqueeze(2).expand_as(attention)
-        weight = weight.scatter(1, place, attention).permute(2, 0, 1)  # [H, U, P]
-        by_head = rules.unflatten(1, (self.heads, -1)).transpose(0, 1)  # [H, P, d]
-        gathered = (weight @ by_head).transpose(0, 1).flatten(1)
-        return self._spoken(gathered, asked, attention)
+        pattern = self.patterns.forward(atoms)
+        occurs = torch.zeros_like(self.patterns.rule).index_fill_(0, pattern.flatten(), 1)
+        index = (occurs.cumsum(0) - 1)[pattern]
+        voices = self.voices(occurs.nonzero().squeeze(1))
+        # As a product, because the gradient of one is a product again, not a walk through rows.
+        present = voices.adds.new_zeros(len(atoms), len(voices.asked)).scatter_(1, index, 1.0)
+        score = voices.asked.index_select(0, index.flatten()).view_as(index)
+        return self._spoken(present @ voices.adds, score)
 
-    @torch.no_grad()
-    def patterns(self, atoms: Tensor) -> Patterns:
-        """Return the different patterns of rules' conditions in sets of atoms [U, C]."""
-        code = (atoms.double() @ self.place_value).long() + self.first_code
-        codes, index = torch.unique(code, return_inverse=True)
-        rule = torch.searchsorted(self.first_code, codes, right=True) - 1
-        bits = (codes - self.first_code[rule]).unsqueeze(1) >> self.edge_place
-        own = rule.unsqueeze(1) == self.condition_rule
-        return Patterns(rule, (own & (bits & 1).bool()).to(atoms.dtype), index)
-
-    def _heard(self, message: Tensor, total: Tensor) -> Tensor:
-        """Return numerators [..., D] over denominators [..., H]."""
-        by_head = message.view(*total.shape, -1)
-        return (by_head / total.unsqueeze(-1)).flatten(-2)
-
-    def _boosted(self, asked: Tensor, atoms: Tensor) -> Tensor:
-        """Return the logits [U, R, H] of the intent's attention; rules that hold have more."""
-        boost = self.rule_boost * self.match.forward(atoms)
-        return asked / math.sqrt(self.heads) + boost.unsqueeze(-1)
-
-    def _spoken(self, gathered: Tensor, asked: Tensor, attention: Tensor) -> Spoken:
-        intent: Tensor = self.readout(gathered)
+    def _spoken(self, said: Tensor, score: Tensor) -> Spoken:
+        """Return what the sums over rules of their voices' parts mean."""
+        heard, total, pairs = said.split((self.outputs, self.heads, self.heads**2), 1)
+        mean = heard.unflatten(1, (self.heads, -1)) / total.unsqueeze(2)
+        intent: Tensor = self.readout(mean.flatten(1))
         with torch.no_grad():
-            spread = attention.mean(2).square().sum(1) * self.rules - 1
-        return Spoken(intent, asked.mean(2), spread)
+            # The sum over rules of the squared mean over heads of their attention.
+            of_pairs = (total.unsqueeze(2) * total.unsqueeze(1)).flatten(1)
+            spread = (pairs / of_pairs).mean(1) * self.rules - 1
+        return Spoken(intent, score, spread)
 
 
 def _highest(logits: Tensor, loop: Tensor, rule: Tensor) -> Tensor:
@@ -285,21 +242,3 @@ def _highest(logits: Tensor, loop: Tensor, rule: Tensor) -> Tensor:
         index = rule.unsqueeze(1).expand_as(state)
         highest = highest.scatter_reduce(0, index, state, "amax")
     return highest
-
-
-def _codes(edges: Edges, rules: int, conditions: int) -> dict[str, Tensor]:
-    """Return how the conditions of a rule that are on are written as one number.
-
-    Each of its edges is a binary digit, and rules take up different ranges of numbers.
-    """
-    place = torch.zeros_like(edges.rule)
-    seen = [0] * rules
-    for edge, rule in enumerate(edges.rule.tolist()):
-        place[edge] = seen[rule]
-        seen[rule] += 1
-    if max(seen) > MOST_EDGES:
-        raise ConfigError(f"a rule names {max(seen)} atoms; {MOST_EDGES} is the most")
-    value = torch.zeros(conditions, rules, dtype=torch.float64)
-    value[edges.other, edges.rule] = (2.0**place).double()
-    size = 2 ** torch.tensor(seen)
-    return {"edge_place": place, "place_value": value, "first_code": size.cumsum(0) - size}

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from longhaul.tasks.nethack.policy.graph import GraphStream, Prepared, Spoken
+from longhaul.tasks.nethack.policy.graph import GraphStream, Spoken, Voices
 
-BATCH = 8
+BATCH = 16
 """Sets that are worked out together. Always so many: in batches of one shape the answer for a set
 does not depend, to the last bit, on the others, so that no history shows in the numbers."""
 FIRST_ROOM = 512
@@ -51,7 +51,7 @@ class Memo:
 
     def __init__(self) -> None:
         self._weights: tuple[int, ...] = ()
-        self._prepared: Prepared | None = None
+        self._voices: Voices | None = None
         self._places: dict[bytes, int] = {}
         self._said = torch.empty(0, 0)  # [room, G + R + 1], what was said about each set
         self.asked = 0
@@ -59,7 +59,7 @@ class Memo:
 
     def forget(self) -> None:
         """Drop everything that was said."""
-        self._prepared = None
+        self._voices = None
         self._places = {}
 
     def spoken(self, stream: GraphStream, atoms: Tensor) -> Spoken:
@@ -81,8 +81,8 @@ class Memo:
         return Spoken(intent, score, spread.squeeze(1))
 
     def _learn(self, stream: GraphStream, atoms: Tensor, unknown: dict[bytes, int]) -> None:
-        if self._prepared is None:
-            self._prepared = stream.prepare()
+        if self._voices is None:
+            self._voices = stream.voices()
         self._make_room(len(self._places) + len(unknown) + BATCH, stream)
         names = list(unknown)
         for begin in range(0, len(names), BATCH):
@@ -90,7 +90,7 @@ class Memo:
             rows = torch.tensor([unknown[key] for key in chosen], device=atoms.device)
             sets = atoms.new_zeros(BATCH, atoms.shape[1], dtype=torch.float32)
             sets[: len(chosen)] = atoms[rows].float()
-            said = stream.speak(sets, self._prepared)
+            said = stream.speak(sets, self._voices)
             parts = (said.intent, said.score, said.spread.unsqueeze(1))
             known = len(self._places)
             self._said[known : known + BATCH] = torch.cat(parts, 1)

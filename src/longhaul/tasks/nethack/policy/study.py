@@ -76,7 +76,7 @@ def follow(policy: ExpertPolicy, settings: Settings, played: Playback) -> Track:
         alpha=thought.alpha.numpy(),
         situation=policy.situations.forward(obs[ATOM_BITS]).numpy(),
         score=thought.spoken.score.numpy(),
-        match=policy.graph.match.forward(obs[ATOM_BITS].float()).numpy(),
+        match=policy.graph.patterns.match(obs[ATOM_BITS].float()).numpy(),
         likeness=losses.similarity(thought.expert_logits).numpy(),
         shares=torch.softmax(thought.expert_logits, 2).numpy(),
     )
