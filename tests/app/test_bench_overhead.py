@@ -13,27 +13,46 @@ from longhaul.app.bench_overhead import (
     bench_overhead,
     unwatched,
 )
+from longhaul.app.turns import Turn
 from longhaul.core.errors import ConfigError
 from tests.app.small import small_config
 
 
-def test_costs_are_medians_of_paired_ratios() -> None:
-    rates: dict[str, tuple[tuple[float, float], ...]] = {
-        OFF: ((100.0, 200.0), (50.0, 100.0), (100.0, 200.0)),
-        ON: ((99.0, 196.0), (49.0, 98.0), (120.0, 196.0)),
+def test_costs_are_shares_of_what_the_way_without_could_have_done() -> None:
+    turns = {
+        OFF: (Turn(1.0, 2.0), Turn(1.0, 2.0)),
+        ON: (Turn(1.25, 2.0), Turn(1.25, 2.0)),
+        DEAD: (Turn(1.25, 2.5), Turn(1.25, 2.5)),
     }
-    found = Overhead("probe:chase", rates)
-    assert found.cost(ON, OFF, by_cpu=False) == pytest.approx(0.01)
-    assert found.cost(ON, OFF, by_cpu=True) == pytest.approx(0.02)
-    assert "+2.00 %" in found.as_text()
+    found = Overhead("probe:chase", 100, turns)
+    assert found.cost(ON, by_cpu=False).share == pytest.approx(0.2)
+    assert found.cost(ON, by_cpu=True).share == pytest.approx(0.0)
+    cost = found.cost(DEAD, by_cpu=True)
+    assert (cost.low, cost.share, cost.high) == pytest.approx((0.2, 0.2, 0.2))
+    assert found.speed(ON) == pytest.approx(80.0)
+    assert "+20.00 % (+20.00 to +20.00)" in found.as_text()
 
 
-def test_every_way_is_measured_as_often() -> None:
+@pytest.mark.thorough
+def test_every_way_has_as_many_turns() -> None:
     pytest.importorskip("tensorboardX")
-    found = bench_overhead(small_config(), total_timesteps=128, repeats=1)
-    assert list(found.rates) == [OFF, ON, TENSORBOARD, DEAD]
-    assert all(len(rates) == 1 for rates in found.rates.values())
+    found = bench_overhead(small_config(), total_timesteps=192)
+    assert list(found.turns) == [OFF, ON, TENSORBOARD, DEAD]
+    # Six iterations, of which the first and the last do not count.
+    assert all(len(turns) == 4 for turns in found.turns.values())
     assert DEAD in found.as_json()
+
+
+@pytest.mark.thorough
+def test_trackers_may_be_left_out() -> None:
+    found = bench_overhead(small_config(), total_timesteps=160, with_trackers=False)
+    assert list(found.turns) == [OFF, ON]
+    assert all(turn.seconds > 0 for turns in found.turns.values() for turn in turns)
+
+
+def test_too_few_steps_are_told() -> None:
+    with pytest.raises(ConfigError, match="too few steps"):
+        bench_overhead(small_config(), total_timesteps=64, with_trackers=False)
 
 
 def test_an_unwatched_run_is_the_same_run() -> None:
@@ -42,8 +61,3 @@ def test_an_unwatched_run_is_the_same_run() -> None:
     assert not bare.hints.enabled
     assert not bare.watch.enabled
     assert bare.learn == config.learn
-
-
-def test_nothing_is_measured_without_repeats() -> None:
-    with pytest.raises(ConfigError, match="--repeats"):
-        bench_overhead(small_config(), total_timesteps=128, repeats=0)

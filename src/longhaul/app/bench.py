@@ -21,6 +21,7 @@ from longhaul.app.text import columns
 from longhaul.app.train import begin_run
 from longhaul.core.errors import ConfigError
 from longhaul.core.progress import Progress
+from longhaul.engine.stop import Until
 from longhaul.engine.watch import STAGES
 from longhaul.runs.reader import read_metrics
 
@@ -245,7 +246,7 @@ def time_shares(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     return {name: s / total for name, s in spent.items() if s > 0}
 
 
-def measure_run(config: RunConfig, watch: Stopwatch) -> list[dict[str, Any]]:
+def measure_run(config: RunConfig, watch: Until) -> list[dict[str, Any]]:
     """Train a complete run in a temporary place and return its metrics."""
     with TemporaryDirectory(prefix="longhaul-bench-") as folder:
         run = begin_run(config, Path(folder))

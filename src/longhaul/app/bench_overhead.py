@@ -1,79 +1,109 @@
-"""What watching a run costs, measured with and without, in turn."""
+"""What watching a run costs: runs with and without take turns, one iteration each."""
 
 from __future__ import annotations
 
 import json
-import statistics
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 
-from longhaul.app.bench import CpuStopwatch, measure_run, only_training
+import numpy as np
+from numpy.typing import NDArray
+
+from longhaul.app.assemble import build_task
+from longhaul.app.bench import only_training, too_few_steps
 from longhaul.app.config import RunConfig
 from longhaul.app.text import columns
-from longhaul.core.errors import ConfigError
+from longhaul.app.turns import Turn, take_turns
+from longhaul.core.seeds import Seeds
 
 OFF, ON, TENSORBOARD, DEAD = "off", "on", "on, with TensorBoard", "on, with a dead tracker"
+RESAMPLES = 10_000
+LEAST_TURNS = 3  # of which the first and the last do not count
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The share of throughput that something costs, and its interval."""
+
+    share: float
+    low: float
+    high: float
+
+    def as_text(self) -> str:
+        """Return it in percent."""
+        return f"{100 * self.share:+.2f} % ({100 * self.low:+.2f} to {100 * self.high:+.2f})"
 
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """Steps per second and per second of processor time, of each way, repeat by repeat."""
+    """What every iteration took, of each way; iterations of one number were neighbours in time."""
 
     task: str
-    rates: dict[str, tuple[tuple[float, float], ...]]
+    steps: int  # of an iteration
+    turns: Mapping[str, tuple[Turn, ...]]
 
-    def cost(self, way: str, against: str, *, by_cpu: bool) -> float:
-        """Return the share of throughput a way costs beside another: the median over repeats."""
-        column = int(by_cpu)
-        pairs = zip(self.rates[way], self.rates[against], strict=True)
-        return 1.0 - statistics.median(one[column] / other[column] for one, other in pairs)
+    def cost(self, way: str, *, by_cpu: bool) -> Cost:
+        """Return the share of throughput a way costs beside the one it adds to."""
+        ours, theirs = (_seconds(self.turns[one], by_cpu=by_cpu) for one in (way, beside(way)))
+        draws = Seeds(0).generator("overhead").integers(0, len(ours), (RESAMPLES, len(ours)))
+        found = 1.0 - theirs[draws].sum(axis=1) / ours[draws].sum(axis=1)
+        low, high = np.percentile(found, (2.5, 97.5))
+        return Cost(float(1.0 - theirs.sum() / ours.sum()), float(low), float(high))
+
+    def speed(self, way: str) -> float:
+        """Return how many steps a second a way made in its turns."""
+        turns = self.turns[way]
+        return self.steps * len(turns) / sum(turn.seconds for turn in turns)
 
     def as_text(self) -> str:
         """Return a table of speeds and costs."""
         rows = []
-        for way, measured in self.rates.items():
-            wall = statistics.median(rate for rate, _ in measured)
-            against = ON if way in (TENSORBOARD, DEAD) else OFF
-            costs = (
-                ("", "", "")
-                if way == OFF
-                else (
-                    f"{100 * self.cost(way, against, by_cpu=False):+.2f} %",
-                    f"{100 * self.cost(way, against, by_cpu=True):+.2f} %",
-                    against,
-                )
-            )
-            rows.append((way, f"{wall:,.0f}", *costs))
+        for way in self.turns:
+            costs = [self.cost(way, by_cpu=by_cpu).as_text() for by_cpu in (False, True)]
+            told = ("", "", "") if way == OFF else (*costs, beside(way))
+            rows.append((way, f"{self.speed(way):,.0f}", *told))
         header = (self.task, "steps/s", "costs", "costs of processor time", "beside")
-        count = len(next(iter(self.rates.values())))
-        return f"{columns(rows, header=header)}\n\nmedians of {count} repeats, taken in turn"
+        count = len(self.turns[OFF])
+        return (
+            f"{columns(rows, header=header)}\n\n"
+            f"{count} iterations of each, in turn, and the 95 % intervals of the costs"
+        )
 
     def as_json(self) -> str:
         """Return the measurements for programs."""
         costs = {
             way: {
-                "wall": self.cost(way, ON if way in (TENSORBOARD, DEAD) else OFF, by_cpu=False),
-                "cpu": self.cost(way, ON if way in (TENSORBOARD, DEAD) else OFF, by_cpu=True),
+                name: asdict(self.cost(way, by_cpu=by_cpu))
+                for name, by_cpu in (("wall", False), ("cpu", True))
             }
-            for way in self.rates
+            for way in self.turns
             if way != OFF
         }
-        return json.dumps({"task": self.task, "rates": self.rates, "costs": costs})
+        speeds = {way: self.speed(way) for way in self.turns}
+        return json.dumps({"task": self.task, "steps_per_second": speeds, "costs": costs})
 
 
-def bench_overhead(config: RunConfig, *, total_timesteps: int, repeats: int) -> Overhead:
+def _seconds(turns: tuple[Turn, ...], *, by_cpu: bool) -> NDArray[np.float64]:
+    return np.array([turn.cpu_seconds if by_cpu else turn.seconds for turn in turns])
+
+
+def beside(way: str) -> str:
+    """Return the way that another adds something to."""
+    return ON if way in (TENSORBOARD, DEAD) else OFF
+
+
+def bench_overhead(
+    config: RunConfig, *, total_timesteps: int, with_trackers: bool = True
+) -> Overhead:
     """Train with everything that watches, with nothing, and with trackers, in turn."""
-    if repeats < 1:
-        raise ConfigError("--repeats must be at least 1")
+    # A rollout that is collected in the background would run in the others' turns.
+    config = replace(config, collect=replace(config.collect, overlap=False))
     config = only_training(config, total_timesteps)
-    found: dict[str, list[tuple[float, float]]] = {}
-    for repeat in range(repeats):
-        ways = list(arms(config).items())
-        # In turns of changing order: a machine that gets slower must not favour one way.
-        for way, one in ways if repeat % 2 == 0 else reversed(ways):
-            watch = CpuStopwatch()
-            measure_run(one, watch)
-            found.setdefault(way, []).append(watch.rates)
-    return Overhead(config.task, {way: tuple(found[way]) for way in arms(config)})
+    chosen = {way: one for way, one in arms(config).items() if with_trackers or way in (OFF, ON)}
+    steps = config.num_envs * build_task(config).envs.spec.rows * config.collect.steps
+    if config.total_timesteps < LEAST_TURNS * steps:
+        raise too_few_steps()
+    return Overhead(config.task, steps, take_turns(chosen))
 
 
 def arms(config: RunConfig) -> dict[str, RunConfig]:

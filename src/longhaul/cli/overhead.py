@@ -17,8 +17,10 @@ def register(group: typer.Typer) -> None:
 
 def bench_overhead(
     task: options.Task = "fish",
-    total_timesteps: Annotated[int, typer.Option(help="Steps per measurement.")] = 1_500_000,
-    repeats: Annotated[int, typer.Option(help="Measurements of each, taken in turn.")] = 5,
+    total_timesteps: Annotated[int, typer.Option(help="Steps of each run.")] = 6_000_000,
+    trackers: Annotated[
+        bool, typer.Option(help="Measure TensorBoard and a tracker that is dead as well.")
+    ] = True,
     preset: options.Preset = "",
     overrides: options.Overrides = None,
     as_json: options.AsJson = False,
@@ -31,7 +33,11 @@ def bench_overhead(
     sources = ConfigSources(
         task=task, preset=preset or bench_preset(task), overrides=overrides or ()
     )
-    found = measure(resolve(sources), total_timesteps=total_timesteps, repeats=repeats)
+    found = measure(
+        resolve(sources),
+        total_timesteps=total_timesteps,
+        with_trackers=trackers,
+    )
     typer.echo(found.as_json() if as_json else found.as_text())
 
 
