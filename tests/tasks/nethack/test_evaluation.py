@@ -24,7 +24,7 @@ def test_figures_are_of_the_true_score() -> None:
     assert found["eval/ended/death"] == pytest.approx(2 / 3)
     assert found["eval/ended/cap"] == pytest.approx(1 / 3)
     assert found["eval/step_cap"] == 2000
-    assert "eval/ended/abort" not in found
+    assert found["eval/ended/abort"] == found["eval/ended/ascended"] == 0.0
 
 
 def test_games_of_different_caps_are_not_compared() -> None:

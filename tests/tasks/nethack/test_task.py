@@ -84,6 +84,7 @@ def test_a_rollout_is_summed_up_by_score_depth_and_cap() -> None:
     assert found["env/score_max"] == 40.0
     assert found["env/step_cap"] == 2000.0
     assert found["env/ended/cap"] == 0.5
+    assert found["env/ended/abort"] == 0.0
     assert summarise([]) == {}
 
 

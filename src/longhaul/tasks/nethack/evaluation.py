@@ -81,12 +81,10 @@ def figures(episodes: Sequence[Episode]) -> Metrics:
 
 
 def ended(episodes: Sequence[Episode], group: str) -> dict[str, float]:
-    """Return the share of each reason that occurred."""
-    counts = {reason: sum(e.reason == reason for e in episodes) for reason in REASONS}
+    """Return the share of each reason a game can end for, 0 for one that did not occur."""
     return {
-        f"{group}/ended/{reason}": count / len(episodes)
-        for reason, count in counts.items()
-        if count
+        f"{group}/ended/{reason}": sum(e.reason == reason for e in episodes) / len(episodes)
+        for reason in REASONS
     }
 
 
