@@ -14,7 +14,9 @@ COSTS = Costs(
     transitions=1000,
     fragment_seconds=1.0,
     call_seconds=0.0,
+    send_seconds=0.0,
     fragment_bytes=1_000_000,
+    state_bytes=0,
     fetch_seconds=0.001,
     weights_bytes=4_000_000,
     put_seconds=0.0,
@@ -40,6 +42,19 @@ def test_a_slow_network_is_the_bound() -> None:
     found = project(replace(COSTS, learn_seconds=0.0), slow, 100)
     assert found.bound == "fragments' network"
     assert found.steps_per_second == pytest.approx(1000 / (1_000_000 / 12.5e6))
+
+
+def test_the_state_crosses_with_every_fragment() -> None:
+    slow = Network(gigabits_per_second=0.1, collectors_per_node=32)
+    light = replace(COSTS, learn_seconds=0.0)
+    heavy = replace(light, state_bytes=light.fragment_bytes)
+    ratio = project(light, slow, 100).steps_per_second / project(heavy, slow, 100).steps_per_second
+    assert ratio == pytest.approx(2.0)
+
+
+def test_laying_a_fragment_out_is_a_collectors_own_time() -> None:
+    found = project(replace(COSTS, send_seconds=1.0), FAST, 10)
+    assert (found.bound, found.steps_per_second) == ("collectors", 5_000.0)
 
 
 def test_weights_cross_once_per_node() -> None:

@@ -20,7 +20,7 @@ from longhaul.cluster.config import ClusterConfig
 from longhaul.cluster.connect import OwnCluster, connect
 from longhaul.cluster.ledger import TransitionLedger
 from longhaul.cluster.measure import MessageCosts, measure_messages
-from longhaul.cluster.messages import Ask, Fragment, Weights, nbytes
+from longhaul.cluster.messages import Ask, Fragment, Weights, nbytes, state_nbytes
 from longhaul.cluster.scaling import Costs, Network, Projection, most_useful, project
 from longhaul.cluster.shares import share_out
 from longhaul.cluster.worker import RemoteCollector
@@ -66,8 +66,10 @@ class ClusterBench:
             ("put of weights", f"{1000 * costs.put_seconds:.2f} ms"),
             ("weights", f"{costs.weights_bytes / MEGABYTE:.2f} MB"),
             ("fragment", f"{costs.fragment_bytes / MEGABYTE:.2f} MB"),
+            ("state beside it", f"{costs.state_bytes / MEGABYTE:.2f} MB"),
             ("transitions in it", f"{costs.transitions:,}"),
             ("collector's time for it", f"{1000 * costs.fragment_seconds:.1f} ms"),
+            ("laying it out", f"{1000 * costs.send_seconds:.2f} ms"),
             ("taking it in", f"{1000 * costs.fetch_seconds:.2f} ms"),
             ("fragments from one actor", f"{self.messages.fragments_per_second:,.0f} a second"),
             ("learning from it", f"{1000 * costs.learn_seconds:.1f} ms"),
@@ -137,7 +139,9 @@ def bench_cluster(
         transitions=fragment.rollout.env_steps,
         fragment_seconds=_median(timings, "cluster/fragment_seconds"),
         call_seconds=messages.call,
+        send_seconds=messages.send,
         fragment_bytes=nbytes(fragment),
+        state_bytes=state_nbytes(fragment.state),
         fetch_seconds=messages.fetch,
         weights_bytes=sum(part.nbytes for part in weights.arrays.values()),
         put_seconds=messages.put,

@@ -36,6 +36,8 @@ class MessageCosts:
 
     call: float
     put: float
+    send: float
+    """For an actor to lay a fragment out, its empty answer subtracted."""
     fetch: float
     fragments_per_second: float
     """One actor sending, the learner taking in and doing nothing else."""
@@ -52,18 +54,20 @@ def measure_messages(ray: Any, weights: Weights, fragment: Fragment) -> MessageC
         began = time.perf_counter()
         fetches = [_fetch(ray, actor, rows) for _ in range(FETCHES)]
         rate = FETCHES / (time.perf_counter() - began)
+        send, fetch = (statistics.median(times) for times in zip(*fetches, strict=True))
     finally:
         ray.kill(actor)
-    return MessageCosts(call, put, statistics.median(fetches), rate)
+    return MessageCosts(call, put, max(0.0, send - call), fetch, rate)
 
 
-def _fetch(ray: Any, actor: Any, rows: int) -> float:
-    """Return the time from the moment a fragment is there to its place in a rollout."""
+def _fetch(ray: Any, actor: Any, rows: int) -> tuple[float, float]:
+    """Return the time until a fragment is there, and from there to its place in a rollout."""
+    began = time.perf_counter()
     reference = actor.fragment.remote()
     ray.wait([reference])
-    began = time.perf_counter()
+    there = time.perf_counter()
     join([ray.get(reference)], (), rows=rows)
-    return time.perf_counter() - began
+    return there - began, time.perf_counter() - there
 
 
 def _median(action: Callable[[], object], times: int) -> float:

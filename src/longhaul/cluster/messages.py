@@ -133,6 +133,17 @@ def _packed(bootstrap: Bootstrap) -> PackedBootstrap:
     )
 
 
+def state_nbytes(state: object) -> int:
+    """Return the bytes of all arrays, tensors and byte strings of a state."""
+    if isinstance(state, dict):
+        return sum(map(state_nbytes, state.values()))
+    if isinstance(state, (list, tuple)):
+        return sum(map(state_nbytes, state))
+    if isinstance(state, (np.ndarray, Tensor)):
+        return int(state.nbytes)
+    return len(state) if isinstance(state, bytes) else 0
+
+
 def nbytes(fragment: Fragment) -> int:
     """Return the bytes of a fragment's arrays, its state left out."""
     rollout = fragment.rollout

@@ -18,7 +18,11 @@ class Costs:
     """A collector's time for a fragment, the loading of weights included."""
     call_seconds: float
     """From asking an actor that has nothing to do to its empty answer."""
+    send_seconds: float
+    """A collector's time to lay a fragment out in its node's store."""
     fragment_bytes: int
+    state_bytes: int
+    """Of the collector's state, which travels with every fragment."""
     fetch_seconds: float
     """The learner's time to take in one fragment: from the store into its place in the rollout."""
     weights_bytes: int
@@ -58,10 +62,11 @@ def project(costs: Costs, network: Network, collectors: int) -> Projection:
     """Return the speed if every update learns from one fragment of each collector."""
     nodes = -(-collectors // network.collectors_per_node)
     asking = collectors * (costs.call_seconds + costs.fetch_seconds)
+    message_bytes = costs.fragment_bytes + costs.state_bytes
     seconds: dict[Bound, float] = {
-        "collectors": costs.fragment_seconds + costs.call_seconds,
+        "collectors": costs.fragment_seconds + costs.send_seconds + costs.call_seconds,
         "learner": costs.put_seconds + asking + collectors * costs.learn_seconds,
-        "fragments' network": collectors * costs.fragment_bytes / network.bytes_per_second,
+        "fragments' network": collectors * message_bytes / network.bytes_per_second,
         "weights' network": nodes * costs.weights_bytes / network.bytes_per_second,
     }
     bound = max(seconds, key=lambda name: seconds[name])

@@ -1,0 +1,66 @@
+"""What a cluster costs: the tables, and a real measurement."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+
+from longhaul.app.bench_cluster import CLUSTER, LOCAL, SIZES, ClusterBench
+from longhaul.cluster.measure import MessageCosts
+from longhaul.cluster.scaling import Costs, Network
+
+COSTS = Costs(
+    transitions=2048,
+    fragment_seconds=0.1,
+    call_seconds=0.001,
+    send_seconds=0.002,
+    fragment_bytes=2_000_000,
+    state_bytes=500_000,
+    fetch_seconds=0.003,
+    weights_bytes=1_000_000,
+    put_seconds=0.001,
+    learn_seconds=0.05,
+)
+FOUND = ClusterBench(
+    "probe:chase",
+    "some conditions",
+    {LOCAL: (1000.0, 1100.0, 900.0), CLUSTER: (900.0, 1100.0, 500.0)},
+    MessageCosts(call=0.001, put=0.001, send=0.002, fetch=0.003, fragments_per_second=160.0),
+    COSTS,
+    Network(),
+)
+
+
+def test_the_overhead_is_the_median_of_what_each_repeat_loses() -> None:
+    assert FOUND.overhead == pytest.approx(0.1)
+
+
+def test_the_table_tells_every_input_of_the_model() -> None:
+    text = FOUND.as_text()
+    assert "the cluster makes 10.0 % fewer steps a second" in text
+    for words in ("2.00 ms", "0.50 MB", "some conditions", "160 a second", "10 Gbit/s"):
+        assert words in text
+    told = json.loads(FOUND.as_json())
+    assert [one["collectors"] for one in told["projections"]] == list(SIZES)
+    assert set(told["costs"]) == set(COSTS.__slots__)
+
+
+@pytest.mark.ray
+@pytest.mark.thorough
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs Ray")
+def test_a_real_measurement_finds_every_cost() -> None:
+    command = [
+        sys.executable, "-m", "longhaul", "bench", "cluster", "probe:chase", "--json",
+        "--total-timesteps", "4096", "--repeats", "1",
+        "--set", "num_envs=8", "--set", "collect.steps=32", "--set", "collect.overlap=true",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    zero = [name for name, cost in told["costs"].items() if not cost and name != "send_seconds"]
+    assert not zero
+    assert all(len(rates) == 1 for rates in told["steps_per_second"].values())
