@@ -43,7 +43,9 @@ def bench_overhead(
 
 def bench_collectors(
     task: options.Task = "probe:chase",
-    total_timesteps: Annotated[int, typer.Option(help="Steps per measurement.")] = 200_000,
+    total_timesteps: Annotated[
+        int, typer.Option(help="Steps per measurement; 0: as many as are enough.")
+    ] = 0,
     repeats: Annotated[int, typer.Option(help="Measurements of each, taken in turn.")] = 5,
     gigabits: Annotated[
         float, typer.Option(help="What the model takes for the learner's network, per second.")
