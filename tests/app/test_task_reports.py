@@ -18,10 +18,18 @@ from longhaul.report.style import laid_out
 from longhaul.report.words import duration, figure
 from longhaul.runs.directory import RunDirectory
 from tests.app.small import finished_run
+from tests.tasks.mario.cartridges import game_or_skip
 from tests.web.browser import Browser, missing, opened
 
-TASKS = {"gym:CartPole-v1": ("evaluate.episodes=4",)}
-"""Each task, and what makes its run a few seconds long."""
+SHORT = ("total_timesteps=192", "evaluate.episodes=4", "learn.minibatch=16")
+TASKS = {
+    "gym:CartPole-v1": ("evaluate.episodes=4",),
+    "fish": ("total_timesteps=8000",),
+    "mario": SHORT,
+    "nethack": (*SHORT, "options.max_steps=40"),
+}
+"""Each task, and what makes its run some seconds long."""
+MARKS = {"mario": pytest.mark.emulator, "nethack": pytest.mark.nethack}
 
 OVERLAPS = """
 const found = [];
@@ -55,12 +63,16 @@ return found;
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", params=TASKS)
+@pytest.fixture(
+    scope="module", params=[pytest.param(task, marks=MARKS.get(task, ())) for task in TASKS]
+)
 def reported(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> RunDirectory:
     """Return a short run of a task with its report."""
     task = str(request.param)
+    if task == "mario":
+        game_or_skip()
     root = tmp_path_factory.mktemp("runs")
     run = finished_run(
         root, "evaluate.every_iterations=1", "evaluate.final_episodes=4", *TASKS[task], task=task
