@@ -46,6 +46,18 @@ def test_runs_that_differ_in_seed_and_name_only_are_one_arm(runs: list[RunDirect
     assert {run["arm"] for run in json.loads(found.as_json())["runs"]} == {"plain", "wide"}
 
 
+def test_a_run_may_have_moved_to_another_cluster(runs: list[RunDirectory], tmp_path: Path) -> None:
+    alone, first, second = (
+        RunDirectory(shutil.copytree(runs[0].path, tmp_path / name)) for name in ("0", "1", "2")
+    )
+    for run, address in ((first, "a:6379"), (second, "b:6379")):
+        text = run.config.read_text().replace('address = ""', f'address = "{address}"')
+        run.config.write_text(text)
+    found = compare_runs([alone.path, first.path, second.path])
+    assert [(arm.arm, arm.runs) for arm in found.comparison.arms] == [("plain", 1), ("plain'", 2)]
+    assert found.differences == {"plain'": {"cluster.address": "a cluster"}}
+
+
 def test_a_run_that_was_measured_otherwise_is_refused(
     runs: list[RunDirectory], tmp_path: Path
 ) -> None:

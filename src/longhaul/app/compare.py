@@ -57,13 +57,20 @@ def compare_runs(
     """Compare finished or unfinished runs by the final evaluation of their checkpoints."""
     if len(paths) < 2:
         raise ConfigError("a comparison needs at least two runs")
-    configs = {path: to_values(from_values(read_toml(RunDirectory(path).config))) for path in paths}
+    configs = {path: _comparable(RunDirectory(path)) for path in paths}
     arms = name_arms(configs)
     entries = [measure(path, arms[path]) for path in paths]
     comparison = compare_entries(entries, anyway=anyway)
     changed = arm_differences(configs, arms)
     page = write_page(comparison, changed, out or _default_folder(paths, arms))
     return Compared(comparison, changed, page)
+
+
+def _comparable(run: RunDirectory) -> dict[str, Any]:
+    """Return a run's config; whether it had a cluster counts, at which address does not."""
+    values = to_values(from_values(read_toml(run.config)))
+    address = "a cluster" if values["cluster"]["address"] else ""
+    return {**values, "cluster": {**values["cluster"], "address": address}}
 
 
 def name_arms(configs: dict[Path, dict[str, Any]]) -> dict[Path, str]:
