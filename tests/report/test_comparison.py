@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,16 @@ def test_unequal_conditions_are_refused_with_the_reason(
 def test_other_episodes_are_other_conditions(entry: MakeEntry) -> None:
     (reason,) = unequal([entry("old", 1.0, 2.0), entry("new", 1.0, 2.0, 3.0)])
     assert "other episodes" in reason
+
+
+def test_policies_that_learned_nothing_are_shown_beside_the_arms(entry: MakeEntry) -> None:
+    first = replace(entry("old", 1.0, 3.0), references={"random": (0.5, 1.5)})
+    found = compare_entries([first, entry("new", 2.0, 4.0)])
+    assert [(anchor.name, anchor.mean.value) for anchor in found.anchors] == [("random", 1.0)]
+    _, rows = found.as_rows()
+    assert [row[0] for row in rows] == ["old", "new", "random"]
+    assert "random" in found.notes()[-1]
+    assert json.loads(json.dumps(found.as_values()))["anchors"][0]["mean"]["value"] == 1.0
 
 
 def test_runs_of_one_arm_alone_are_no_comparison(entry: MakeEntry) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 
 from longhaul.app.evaluate import EvaluationRequest, evaluate_run
+from longhaul.app.suite_evaluation import SuiteRequest
+from longhaul.app.suite_report import TRAINED
 from longhaul.app.trained import Trained
 from longhaul.core.env import EnvSource, Episode
 from longhaul.core.errors import ConfigError
@@ -33,17 +35,31 @@ class PlayedCase:
     envs: EnvSource
 
 
-def played_cases(run: RunDirectory, trained: Trained) -> tuple[PlayedCase, ...]:
-    """Return the episodes of the checkpoint's evaluation, which is made if there is none."""
+def played_cases(
+    run: RunDirectory, trained: Trained, *, references: bool = True
+) -> tuple[PlayedCase, ...]:
+    """Return the episodes of the checkpoint's evaluation, which is made if there is none.
+
+    With `references`, policies that learned nothing then play them as well.
+    """
     kept = find_evaluation(run, trained)
     if kept is None:
         count = trained.config.evaluate.final_episodes or trained.config.evaluate.episodes
-        request = EvaluationRequest(checkpoint=trained.checkpoint, episodes=count)
+        request = EvaluationRequest(
+            trained.checkpoint, episodes=count, suites=SuiteRequest(references=references)
+        )
         kept = json.loads(evaluate_run(run.path, request).as_json())
     if "suites" in kept:
         first = kept["suites"][0]
         return suite_cases(trained, first["suite"], read_episodes(first))
     return seeded_cases(trained, read_episodes(kept))
+
+
+def reference_scores(run: RunDirectory, trained: Trained) -> dict[str, tuple[float, ...]]:
+    """Return what policies that learned nothing scored in the checkpoint's evaluation, if any."""
+    kept = find_evaluation(run, trained) or {}
+    played = next(iter(kept.get("suites", ())), {}).get("scores", ())
+    return {one["player"]: tuple(one["scores"]) for one in played if one["player"] != TRAINED}
 
 
 def read_episodes(kept: dict[str, Any]) -> tuple[Episode, ...]:

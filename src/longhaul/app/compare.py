@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from longhaul.app.arms import Experiment, Tell, train_arms
-from longhaul.app.cases import played_cases
+from longhaul.app.cases import played_cases, reference_scores
 from longhaul.app.configure import differences, from_values, read_toml, to_values
 from longhaul.app.text import columns
 from longhaul.app.trained import Trained, load_trained
@@ -59,7 +59,8 @@ def compare_runs(
         raise ConfigError("a comparison needs at least two runs")
     configs = {path: _comparable(RunDirectory(path)) for path in paths}
     arms = name_arms(configs)
-    entries = [measure(path, arms[path]) for path in paths]
+    # The first run's will do for all: they play the same cases.
+    entries = [measure(path, arms[path], references=path == paths[0]) for path in paths]
     comparison = compare_entries(entries, anyway=anyway)
     changed = arm_differences(configs, arms)
     page = write_page(comparison, changed, out or _default_folder(paths, arms))
@@ -107,12 +108,15 @@ def arm_differences(
     }
 
 
-def measure(path: Path, arm: str) -> Entry:
-    """Return a run with the scores of its checkpoint, which is measured if it never was."""
+def measure(path: Path, arm: str, *, references: bool) -> Entry:
+    """Return a run with the scores of its checkpoint, which is measured if it never was.
+
+    With `references`, beside policies that learned nothing, where the task has them.
+    """
     run = RunDirectory(path)
     run.read_record()
     trained = load_trained(run, measured_checkpoint(run))
-    cases = played_cases(run, trained)
+    cases = played_cases(run, trained, references=references)
     suite = suite_words(trained)
     return Entry(
         gather(path),
@@ -120,6 +124,7 @@ def measure(path: Path, arm: str) -> Entry:
         suite or f"{len(cases)} episodes of seed {trained.config.evaluate.seed}",
         trained.config.evaluate.greedy,
         {case.episode.seed: case.score for case in cases},
+        reference_scores(run, trained),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ class Entry:
     greedy: bool
     scores: Mapping[int, float]
     """By the seed of the case."""
+    references: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """What policies that learned nothing scored in the same cases, if they were played."""
 
     @property
     def score(self) -> float:
@@ -58,6 +60,15 @@ class ArmFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class Anchor:
+    """What a policy that learned nothing reaches in the cases of the comparison."""
+
+    name: str
+    mean: Estimate
+    middle: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """All arms, the first being what the others are compared with."""
 
@@ -66,9 +77,10 @@ class Comparison:
     over_runs: bool
     """Whether intervals are over runs with different seeds, or over the episodes of single runs."""
     warnings: tuple[str, ...] = ()
+    anchors: tuple[Anchor, ...] = ()
 
     def as_rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Return a header and a row per arm."""
+        """Return a header and a row per arm, and one per policy that learned nothing."""
         header = ("arm", "runs", "mean", "IQM", "P(better)", "paired difference")
         rows: list[tuple[str, ...]] = [
             (
@@ -80,6 +92,10 @@ class Comparison:
                 "-" if arm.difference is None else arm.difference.as_text("+.4g"),
             )
             for arm in self.arms
+        ]
+        rows += [
+            (anchor.name, "", anchor.mean.as_text(), anchor.middle.as_text(), "-", "-")
+            for anchor in self.anchors
         ]
         return header, rows
 
@@ -93,12 +109,16 @@ class Comparison:
         ]
         if not self.over_runs:
             told.append("One run per arm says nothing about other seeds: use --seeds 3 or more.")
+        if self.anchors:
+            names = ", ".join(anchor.name for anchor in self.anchors)
+            told.append(f"Learned nothing, played the same cases, intervals over those: {names}.")
         return [*told, *self.warnings]
 
     def as_values(self) -> dict[str, Any]:
         """Return everything as plain values."""
         return {
             "arms": [asdict(arm) for arm in self.arms],
+            "anchors": [asdict(anchor) for anchor in self.anchors],
             "over_runs": self.over_runs,
             "warnings": list(self.warnings),
             "runs": [
@@ -154,7 +174,16 @@ def compare_entries(entries: Sequence[Entry], *, anyway: bool = False) -> Compar
         _figures(arm, own, None if own is first else first, over_runs=over_runs)
         for arm, own in by_arm.items()
     )
-    return Comparison(arms, tuple(entries), over_runs, tuple(reasons))
+    return Comparison(arms, tuple(entries), over_runs, tuple(reasons), _anchors(entries))
+
+
+def _anchors(entries: Sequence[Entry]) -> tuple[Anchor, ...]:
+    """Return the first run's references."""
+    found = []
+    for name, played in entries[0].references.items():
+        scores = [np.array(played, float)]
+        found.append(Anchor(name, bootstrap(scores, mean), bootstrap(scores, interquartile_mean)))
+    return tuple(found)
 
 
 def _figures(
