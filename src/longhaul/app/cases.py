@@ -57,8 +57,10 @@ def played_cases(
 
 def reference_scores(run: RunDirectory, trained: Trained) -> dict[str, tuple[float, ...]]:
     """Return what policies that learned nothing scored in the checkpoint's evaluation, if any."""
-    kept = find_evaluation(run, trained) or {}
-    played = next(iter(kept.get("suites", ())), {}).get("scores", ())
+    kept = find_evaluation(run, trained)
+    if kept is None or "suites" not in kept:
+        return {}
+    played = kept["suites"][0].get("scores", ())
     return {one["player"]: tuple(one["scores"]) for one in played if one["player"] != TRAINED}
 
 
