@@ -6,6 +6,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -47,6 +48,13 @@ def test_the_table_tells_every_input_of_the_model() -> None:
     told = json.loads(FOUND.as_json())
     assert [one["collectors"] for one in told["projections"]] == list(SIZES)
     assert set(told["costs"]) == set(COSTS.__slots__)
+
+
+def test_a_faster_learner_is_told_beside_what_was_measured() -> None:
+    faster = replace(FOUND, faster_learner=10.0)
+    assert "a learner 10 times as fast" in faster.as_text()
+    assert faster.most_useful > FOUND.most_useful
+    assert json.loads(faster.as_json())["costs"] == json.loads(FOUND.as_json())["costs"]
 
 
 @pytest.mark.ray

@@ -37,6 +37,10 @@ def test_many_collectors_wait_for_the_learner() -> None:
     assert found.steps_per_second == pytest.approx(100_000.0)
 
 
+def test_a_faster_learner_feeds_more_collectors() -> None:
+    assert most_useful(COSTS.with_learner(9.0), FAST) == 501
+
+
 def test_a_slow_network_is_the_bound() -> None:
     slow = Network(gigabits_per_second=0.1, collectors_per_node=32)
     found = project(replace(COSTS, learn_seconds=0.0), slow, 100)

@@ -41,7 +41,9 @@ class ClusterBench:
     rates: dict[str, tuple[float, ...]]
     messages: MessageCosts
     costs: Costs
+    """As measured; the model has a learner that is `faster_learner` times as fast."""
     network: Network
+    faster_learner: float = 1.0
 
     @property
     def overhead(self) -> float:
@@ -52,7 +54,13 @@ class ClusterBench:
     @property
     def projections(self) -> tuple[Projection, ...]:
         """The model at several sizes."""
-        return tuple(project(self.costs, self.network, size) for size in SIZES)
+        costs = self.costs.with_learner(self.faster_learner)
+        return tuple(project(costs, self.network, size) for size in SIZES)
+
+    @property
+    def most_useful(self) -> int:
+        """Collectors beyond which more bring nothing."""
+        return most_useful(self.costs.with_learner(self.faster_learner), self.network)
 
     def as_text(self) -> str:
         """Return the tables."""
@@ -87,8 +95,9 @@ class ClusterBench:
                 columns(measured, header=("measured", "")),
                 columns(sizes, header=("collectors", "steps/s by the model", "held up by")),
                 f"The model assumes {network.gigabits_per_second:g} Gbit/s at the learner, "
-                f"{network.collectors_per_node} collectors a node, and nodes as fast as this one; "
-                f"beyond {most_useful(costs, network):,} collectors more bring nothing.",
+                f"{network.collectors_per_node} collectors a node, nodes as fast as this one and a "
+                f"learner {self.faster_learner:g} times as fast; beyond {self.most_useful:,} "
+                "collectors more bring nothing.",
             ]
         )
 
@@ -103,17 +112,26 @@ class ClusterBench:
                 "fragments_per_second": self.messages.fragments_per_second,
                 "costs": asdict(self.costs),
                 "network": asdict(self.network),
+                "faster_learner": self.faster_learner,
+                "most_useful": self.most_useful,
                 "projections": [asdict(one) for one in self.projections],
             }
         )
 
 
 def bench_cluster(
-    config: RunConfig, *, total_timesteps: int, repeats: int, network: Network
+    config: RunConfig,
+    *,
+    total_timesteps: int,
+    repeats: int,
+    network: Network,
+    faster_learner: float = 1.0,
 ) -> ClusterBench:
     """Train the same run in this process and with Ray on this machine, in turn."""
     if repeats < 1:
         raise ConfigError("--repeats must be at least 1")
+    if not faster_learner > 0:
+        raise ConfigError(f"--faster-learner must be more than 0, not {faster_learner}")
     config = only_training(config, total_timesteps)
     collectors = config.cluster.collectors or 1
     here = replace(config, cluster=ClusterConfig())
@@ -156,6 +174,7 @@ def bench_cluster(
         messages,
         costs,
         network,
+        faster_learner,
     )
 
 

@@ -51,6 +51,9 @@ def bench_collectors(
         float, typer.Option(help="What the model takes for the learner's network, per second.")
     ] = 10.0,
     per_node: Annotated[int, typer.Option(help="Collectors a node has in the model.")] = 32,
+    faster_learner: Annotated[
+        float, typer.Option(help="How many times faster than here the model's learner learns.")
+    ] = 1.0,
     preset: options.Preset = "",
     overrides: options.Overrides = None,
     as_json: options.AsJson = False,
@@ -67,5 +70,6 @@ def bench_collectors(
         total_timesteps=total_timesteps,
         repeats=repeats,
         network=Network(gigabits, per_node),
+        faster_learner=faster_learner,
     )
     typer.echo(found.as_json() if as_json else found.as_text())
