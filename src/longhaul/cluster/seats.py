@@ -65,10 +65,9 @@ class Seat:
 
 @dataclass(slots=True)
 class Tally:
-    """What happened since the last look, and since the run began."""
+    """What happened since the last look."""
 
     lags: list[int] = field(default_factory=list)
     nbytes: int = 0
     put_seconds: float = 0.0
     wait_seconds: float = 0.0
-    deaths: int = 0
