@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from longhaul.app.bench_overhead import (
+    AGAIN,
     DEAD,
     OFF,
     ON,
@@ -37,7 +38,7 @@ def test_costs_are_shares_of_what_the_way_without_could_have_done() -> None:
 def test_every_way_has_as_many_turns() -> None:
     pytest.importorskip("tensorboardX")
     found = bench_overhead(small_config(), total_timesteps=192)
-    assert list(found.turns) == [OFF, ON, TENSORBOARD, DEAD]
+    assert list(found.turns) == [OFF, ON, AGAIN, TENSORBOARD, DEAD]
     # Six iterations, of which the first and the last do not count.
     assert all(len(turns) == 4 for turns in found.turns.values())
     assert DEAD in found.as_json()
@@ -46,7 +47,7 @@ def test_every_way_has_as_many_turns() -> None:
 @pytest.mark.thorough
 def test_trackers_may_be_left_out() -> None:
     found = bench_overhead(small_config(), total_timesteps=160, with_trackers=False)
-    assert list(found.turns) == [OFF, ON]
+    assert list(found.turns) == [OFF, ON, AGAIN]
     assert all(turn.seconds > 0 for turns in found.turns.values() for turn in turns)
 
 

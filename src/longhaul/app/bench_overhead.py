@@ -17,6 +17,8 @@ from longhaul.app.turns import Turn, take_turns
 from longhaul.core.seeds import Seeds
 
 OFF, ON, TENSORBOARD, DEAD = "off", "on", "on, with TensorBoard", "on, with a dead tracker"
+AGAIN = "off, once more"
+"""The same as off: what is told of it is the noise of the measurement."""
 RESAMPLES = 10_000
 LEAST_TURNS = 3  # of which the first and the last do not count
 
@@ -99,7 +101,9 @@ def bench_overhead(
     # A rollout that is collected in the background would run in the others' turns.
     config = replace(config, collect=replace(config.collect, overlap=False))
     config = only_training(config, total_timesteps)
-    chosen = {way: one for way, one in arms(config).items() if with_trackers or way in (OFF, ON)}
+    chosen = arms(config)
+    if not with_trackers:
+        chosen = {way: chosen[way] for way in (OFF, ON, AGAIN)}
     steps = config.num_envs * build_task(config).envs.spec.rows * config.collect.steps
     if config.total_timesteps < LEAST_TURNS * steps:
         raise too_few_steps()
@@ -113,6 +117,7 @@ def arms(config: RunConfig) -> dict[str, RunConfig]:
     return {
         OFF: unwatched(config),
         ON: on,
+        AGAIN: unwatched(config),
         TENSORBOARD: replace(config, track=replace(config.track, to=("tensorboard",))),
         DEAD: replace(
             config, track=replace(config.track, to=("dead",), patience_seconds=patience, queue=10)

@@ -17,7 +17,7 @@ def register(group: typer.Typer) -> None:
 
 def bench_overhead(
     task: options.Task = "fish",
-    total_timesteps: Annotated[int, typer.Option(help="Steps of each run.")] = 6_000_000,
+    total_timesteps: Annotated[int, typer.Option(help="Steps of each run.")] = 8_000_000,
     trackers: Annotated[
         bool, typer.Option(help="Measure TensorBoard and a tracker that is dead as well.")
     ] = True,
