@@ -54,9 +54,9 @@ def bench_train(
     as_json: options.AsJson = False,
 ) -> None:
     """Measure training in agent steps a second, and where the time goes."""
-    from longhaul.app.bench import BenchRequest, bench_preset, bench_training
-    from longhaul.app.bench_mario_training import PeerPythons, bench_game_training, trains_game
-    from longhaul.app.bench_predecessor import bench_predecessor, has_predecessor
+    from longhaul.app.bench.mario_training import PeerPythons, bench_game_training, trains_game
+    from longhaul.app.bench.predecessor import bench_predecessor, has_predecessor
+    from longhaul.app.bench.training import BenchRequest, bench_preset, bench_training
     from longhaul.app.configure import ConfigSources, resolve
 
     sources = ConfigSources(
@@ -101,13 +101,13 @@ def bench_environment(
     as_json: options.AsJson = False,
 ) -> None:
     """Measure how fast environments are stepped, without any learning, in agent steps a second."""
-    from longhaul.app.bench_env import EnvBenchRequest, bench_env
-    from longhaul.app.bench_variants import bench_variants, has_variants
+    from longhaul.app.bench.env import EnvBenchRequest, bench_env
+    from longhaul.app.bench.variants import bench_variants, has_variants
     from longhaul.app.configure import ConfigSources, resolve
 
     request = EnvBenchRequest(num_envs or DEFAULT_ENVS, peer, runtime, seconds, repeats)
     if task == "mario":
-        from longhaul.app.bench_mario import bench_mario
+        from longhaul.app.bench.mario import bench_mario
 
         game = bench_mario(request, rom=rom, python=peer_python)
         typer.echo(game.as_json() if as_json else game.as_text())
@@ -133,7 +133,7 @@ def bench_killed_workers(
 
     Ends with exit code 3 if the environments were not as fast again within 10 seconds every time.
     """
-    from longhaul.app.bench_recovery import RecoveryRequest, bench_recovery
+    from longhaul.app.bench.recovery import RecoveryRequest, bench_recovery
     from longhaul.app.configure import ConfigSources, resolve
 
     request = RecoveryRequest(num_envs, kills, window)

@@ -26,8 +26,8 @@ def bench_overhead(
     as_json: options.AsJson = False,
 ) -> None:
     """Measure what hints, heartbeat, resources, tables and trackers cost in throughput."""
-    from longhaul.app.bench import bench_preset
-    from longhaul.app.bench_overhead import bench_overhead as measure
+    from longhaul.app.bench.overhead import bench_overhead as measure
+    from longhaul.app.bench.training import bench_preset
     from longhaul.app.configure import ConfigSources, resolve
 
     sources = ConfigSources(
@@ -59,7 +59,7 @@ def bench_collectors(
     as_json: options.AsJson = False,
 ) -> None:
     """Measure Ray on this machine beside this process alone, and project to larger clusters."""
-    from longhaul.app.bench_cluster import bench_cluster
+    from longhaul.app.bench.cluster import bench_cluster
     from longhaul.app.configure import ConfigSources, resolve
     from longhaul.cluster.scaling import Network
 

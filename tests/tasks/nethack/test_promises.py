@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.bench import measure_rollouts
+from longhaul.app.bench.training import measure_rollouts
 from longhaul.app.configure import ConfigSources, resolve
 from longhaul.app.evaluate import EvaluationRequest, evaluate_run
 from longhaul.app.session import Asked, carry_out

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from longhaul.app.bench import measure_run
+from longhaul.app.bench.training import measure_run
 from longhaul.app.config import RunConfig
 from longhaul.core.errors import EnvError
 from longhaul.core.progress import Progress

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from longhaul.app.bench_mario import Speed
+from longhaul.app.bench.mario import Speed
 from longhaul.app.text import columns
 
 

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 NAME = "longhaul_games"
-SOURCES = Path(__file__).parents[2]
+SOURCES = Path(__file__).parents[3]
 
 
 def find_longhaul() -> None:
@@ -79,7 +79,7 @@ def make_trunk(cfg: Any, obs_space: Any, *, asked: Any) -> Any:
     import torch
     from sample_factory.model.encoder import Encoder
 
-    from longhaul.app.peer_network import plain_trunk
+    from longhaul.app.peers.network import plain_trunk
     from longhaul.nets.lean import LeanCnn
 
     shape, outputs = obs_space["obs"].shape, asked["outputs"]
@@ -155,7 +155,7 @@ def measure(asked: dict[str, Any]) -> dict[str, float]:
     from sample_factory.envs.env_utils import register_env
     from sample_factory.train import make_runner
 
-    from longhaul.app.peer_marks import Marks
+    from longhaul.app.peers.marks import Marks
 
     register_env(NAME, partial(make_games, asked=asked))
     global_model_factory().register_encoder_factory(partial(make_trunk, asked=asked))

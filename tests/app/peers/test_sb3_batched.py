@@ -19,7 +19,7 @@ pytest.importorskip("stable_baselines3")
 
 from stable_baselines3.common.vec_env import DummyVecEnv, VecCheckNan, VecMonitor
 
-from longhaul.app.peer_sb3_batched import (
+from longhaul.app.peers.sb3_batched import (
     BatchedVecEnv,
     build_sb3_batched,
     lean_trunk,

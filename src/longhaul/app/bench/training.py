@@ -261,6 +261,6 @@ def find_peer(name: str) -> Callable[[RunConfig], float] | None:
     """Return how to measure a peer, if one is wanted."""
     if name == "none":
         return None
-    from longhaul.app.peer_sb3 import measure_sb3
+    from longhaul.app.peers.sb3 import measure_sb3
 
     return measure_sb3

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from itertools import count
 
-from longhaul.app.peer_vectors import Advance
+from longhaul.app.peers.vectors import Advance
 from longhaul.app.text import columns
 
 SLICE_SECONDS = 0.1

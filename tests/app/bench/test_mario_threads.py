@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from longhaul.app.bench_mario_threads import Round, Scaling, as_text, measure_scaling
-from longhaul.app.peer_vectors import Advance
+from longhaul.app.bench.mario_threads import Round, Scaling, as_text, measure_scaling
+from longhaul.app.peers.vectors import Advance
 
 
 def test_what_a_thread_brings_stands_beside_what_a_core_brings() -> None:

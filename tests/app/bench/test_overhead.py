@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longhaul.app.bench_overhead import (
+from longhaul.app.bench.overhead import (
     AGAIN,
     DEAD,
     OFF,
@@ -14,7 +14,7 @@ from longhaul.app.bench_overhead import (
     bench_overhead,
     unwatched,
 )
-from longhaul.app.turns import Turn
+from longhaul.app.bench.turns import Turn
 from longhaul.core.errors import ConfigError
 from tests.app.small import small_config
 

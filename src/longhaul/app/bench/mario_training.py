@@ -11,19 +11,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from longhaul.app import peer_sample_factory, peer_sb3_today
-from longhaul.app.bench import (
+from longhaul.app.bench.mario import Speed
+from longhaul.app.bench.mario_table import PresetSpeeds, Trained, Training
+from longhaul.app.bench.training import (
     BenchRequest,
     CpuStopwatch,
     measure_run,
     only_training,
     time_shares,
 )
-from longhaul.app.bench_mario import Speed
-from longhaul.app.bench_mario_table import PresetSpeeds, Trained, Training
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import ConfigSources, resolve, to_values
-from longhaul.app.peer_script import isolated, run_peer_script
+from longhaul.app.peers import sample_factory as peer_sample_factory
+from longhaul.app.peers import sb3_today as peer_sb3_today
+from longhaul.app.peers.script import isolated, run_peer_script
 from longhaul.app.registry import Reference
 from longhaul.core.errors import ConfigError
 
@@ -167,7 +168,7 @@ def peer_rows(
     if not peers:
         return (), ()
     # For its error before anything is measured, which takes minutes.
-    from longhaul.app.peer_sb3_batched import lean_trunk
+    from longhaul.app.peers.sb3_batched import lean_trunk
 
     lean_trunk(config)
     found: list[PeerRow] = []
@@ -226,7 +227,7 @@ ROWS: dict[str, Callable[[Path], list[PeerRow]]] = {
 def measure_sb3(config: RunConfig, *, python: Path, threads: int, lent: bool) -> dict[str, Any]:
     """Return SB3's speed with our consoles, in a process of its own."""
     asked = {"config": to_values(config), "threads": threads, "lent": lent}
-    command = [str(python), "-W", "ignore", "-m", "longhaul.app.peer_sb3_batched"]
+    command = [str(python), "-W", "ignore", "-m", "longhaul.app.peers.sb3_batched"]
     return run_peer_script("sb3", [*command, json.dumps(asked)], limit_seconds=PEER_SECONDS)
 
 

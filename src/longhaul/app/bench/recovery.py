@@ -17,7 +17,7 @@ import numpy as np
 
 from longhaul.app.assemble import build_task
 from longhaul.app.config import RunConfig
-from longhaul.app.peer_vectors import DRAWN
+from longhaul.app.peers.vectors import DRAWN
 from longhaul.app.text import columns
 from longhaul.core.env import SingleEnvs
 from longhaul.core.errors import ConfigError

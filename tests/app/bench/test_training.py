@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from longhaul.app.bench import (
+from longhaul.app.bench.training import (
     Benchmark,
     BenchRequest,
     Measured,
@@ -15,7 +15,7 @@ from longhaul.app.bench import (
     measure_run,
     only_training,
 )
-from longhaul.app.peer_sb3 import build_sb3
+from longhaul.app.peers.sb3 import build_sb3
 from longhaul.core.errors import ConfigError
 from longhaul.core.progress import Progress
 from tests.app.small import CARTPOLE, small_config

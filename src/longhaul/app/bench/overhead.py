@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longhaul.app.assemble import build_task
-from longhaul.app.bench import only_training, too_few_steps
+from longhaul.app.bench.training import only_training, too_few_steps
+from longhaul.app.bench.turns import Turn, take_turns
 from longhaul.app.config import RunConfig
 from longhaul.app.text import columns
-from longhaul.app.turns import Turn, take_turns
 from longhaul.core.seeds import Seeds
 
 OFF, ON, TENSORBOARD, DEAD = "off", "on", "on, with TensorBoard", "on, with a dead tracker"

@@ -28,7 +28,7 @@ def make_game() -> Any:
     """Return one game with the usual wrappers, watched as SB3's own helper does it."""
     from stable_baselines3.common.monitor import Monitor
 
-    return Monitor(beside("peer_mario").make_pipeline())
+    return Monitor(beside("mario").make_pipeline())
 
 
 def build(asked: dict[str, Any]) -> Any:
@@ -42,7 +42,7 @@ def build(asked: dict[str, Any]) -> Any:
 
         def __init__(self, observation_space: Any, outputs: int) -> None:
             super().__init__(observation_space, outputs)
-            self.trunk = beside("peer_network").plain_trunk(observation_space.shape, outputs)
+            self.trunk = beside("network").plain_trunk(observation_space.shape, outputs)
 
         def forward(self, observations: Any) -> Any:
             """Return [N, features]."""
@@ -70,7 +70,7 @@ def measure(asked: dict[str, Any]) -> dict[str, float]:
 
     torch.set_num_threads(asked["threads"])
     model = build(asked)
-    marks = beside("peer_marks").Marks()
+    marks = beside("marks").Marks()
 
     class AtRolloutStart(BaseCallback):
         """Takes the time at the start of every rollout but the first."""

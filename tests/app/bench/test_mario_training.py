@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 import torch
 
-from longhaul.app import bench_mario_training as bench
-from longhaul.app.bench import BenchRequest
-from longhaul.app.bench_mario import Speed
-from longhaul.app.bench_mario_table import PresetSpeeds, Trained, Training, fastest
-from longhaul.app.bench_mario_training import PeerPythons, bench_game_training
+from longhaul.app.bench import mario_training as bench
+from longhaul.app.bench.mario import Speed
+from longhaul.app.bench.mario_table import PresetSpeeds, Trained, Training, fastest
+from longhaul.app.bench.mario_training import PeerPythons, bench_game_training
+from longhaul.app.bench.training import BenchRequest
 from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.peer_marks import Marks
-from longhaul.app.peer_network import plain_trunk
-from longhaul.app.peer_sample_factory import arguments
-from longhaul.app.peer_script import read_result, run_peer_script
+from longhaul.app.peers.marks import Marks
+from longhaul.app.peers.network import plain_trunk
+from longhaul.app.peers.sample_factory import arguments
+from longhaul.app.peers.script import read_result, run_peer_script
 from longhaul.core.errors import ConfigError
 from longhaul.nets.lean import LeanCnn
 from tests.app.small import SMALL
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NOWHERE = PeerPythons(Path("no/python"), Path("no/other"))
 TINY = (*SMALL, "policy.image_features=8", "policy.joint=[]", "learn.minibatch=16")
 

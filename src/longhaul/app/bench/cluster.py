@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from longhaul.app.assemble import build_policy, build_settings, build_task
-from longhaul.app.bench import Stopwatch, conditions, measure_run, only_training
+from longhaul.app.bench.training import Stopwatch, conditions, measure_run, only_training
 from longhaul.app.cluster import RemoteRecipe
 from longhaul.app.config import RunConfig
 from longhaul.app.text import columns

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from longhaul.app.bench import BenchRequest
-from longhaul.app.bench_predecessor import Beside, Pace, bench_predecessor, has_predecessor
-from longhaul.app.bench_variants import bench_variants, has_variants
+from longhaul.app.bench.predecessor import Beside, Pace, bench_predecessor, has_predecessor
+from longhaul.app.bench.training import BenchRequest
+from longhaul.app.bench.variants import bench_variants, has_variants
 from longhaul.app.configure import ConfigSources, resolve
 from longhaul.core.errors import ConfigError
 

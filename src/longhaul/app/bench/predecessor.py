@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from longhaul.app.bench import BenchRequest, CpuStopwatch, measure_run, only_training
+from longhaul.app.bench.training import BenchRequest, CpuStopwatch, measure_run, only_training
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.peer_sb3 import callback, load_sb3
+from longhaul.app.peers.sb3 import callback, load_sb3
 from longhaul.app.registry import find_kind
 from longhaul.app.text import columns
 from longhaul.core.config import convert

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from longhaul.app import peer_mario
-from longhaul.app.bench_env import EnvBenchRequest, our_vector
-from longhaul.app.bench_mario_threads import Scaling, measure_scaling
-from longhaul.app.bench_mario_threads import as_text as scaling_text
-from longhaul.app.peer_mario import WARM_UP_SHARE
-from longhaul.app.peer_script import isolated, run_peer_script
-from longhaul.app.peer_vectors import DRAWN, Advance
+from longhaul.app.bench.env import EnvBenchRequest, our_vector
+from longhaul.app.bench.mario_threads import Scaling, measure_scaling
+from longhaul.app.bench.mario_threads import as_text as scaling_text
+from longhaul.app.peers import mario as peer_mario
+from longhaul.app.peers.mario import WARM_UP_SHARE
+from longhaul.app.peers.script import isolated, run_peer_script
+from longhaul.app.peers.vectors import DRAWN, Advance
 from longhaul.app.text import columns
 from longhaul.core.errors import ConfigError
 from longhaul.envs.config import EnvConfig

@@ -18,12 +18,12 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnv
 from torch import nn
 
 from longhaul.app.assemble import build_env, build_policy, build_settings, build_task
-from longhaul.app.bench import too_few_steps
+from longhaul.app.bench.training import too_few_steps
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import from_values
-from longhaul.app.peer_marks import Marks
-from longhaul.app.peer_network import plain_trunk
-from longhaul.app.peer_sb3 import callback
+from longhaul.app.peers.marks import Marks
+from longhaul.app.peers.network import plain_trunk
+from longhaul.app.peers.sb3 import callback
 from longhaul.core.env import VectorEnv
 from longhaul.core.errors import ConfigError
 from longhaul.core.seeds import DerivedSeeds, Seeds

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.bench_env import EnvBenchRequest
-from longhaul.app.bench_mario import (
+from longhaul.app.bench.env import EnvBenchRequest
+from longhaul.app.bench.mario import (
     PEER_TITLES,
     PIXELS_1,
     MarioBenchmark,

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from longhaul.app.assemble import build_task
-from longhaul.app.bench import Measured
+from longhaul.app.bench.training import Measured
 from longhaul.app.config import RunConfig
 from longhaul.app.gymnasium_id import GymnasiumId
-from longhaul.app.peer_vectors import DRAWN, PEERS, TITLES, Advance
+from longhaul.app.peers.vectors import DRAWN, PEERS, TITLES, Advance
 from longhaul.app.text import columns
 from longhaul.app.trials import modes
 from longhaul.core.env import EnvSource

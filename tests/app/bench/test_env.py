@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from longhaul.app.bench import Measured
-from longhaul.app.bench_env import BATCH, EnvBenchmark, EnvBenchRequest, bench_env, steps_per_second
+from longhaul.app.bench.env import BATCH, EnvBenchmark, EnvBenchRequest, bench_env, steps_per_second
+from longhaul.app.bench.training import Measured
 from longhaul.core.errors import ConfigError
 from tests.app.small import CARTPOLE, small_config
 

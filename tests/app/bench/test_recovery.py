@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from longhaul.app.bench_recovery import (
+from longhaul.app.bench.recovery import (
     Course,
     Killed,
     Recovery,

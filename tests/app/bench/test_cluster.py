@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from longhaul.app.bench_cluster import CLUSTER, LOCAL, SIZES, ClusterBench
+from longhaul.app.bench.cluster import CLUSTER, LOCAL, SIZES, ClusterBench
 from longhaul.cluster.measure import MessageCosts
 from longhaul.cluster.scaling import Costs, Network
 

@@ -1,0 +1,1 @@
+"""Measuring speed: of training, environments, recovery and watching, beside peers."""

@@ -1,0 +1,1 @@
+"""Other trainers and emulators, as they are measured beside ours."""
