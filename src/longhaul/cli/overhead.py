@@ -18,9 +18,9 @@ def register(group: typer.Typer) -> None:
 def bench_overhead(
     task: options.Task = "fish",
     total_timesteps: Annotated[int, typer.Option(help="Steps of each run.")] = 8_000_000,
-    trackers: Annotated[
-        bool, typer.Option(help="Measure TensorBoard and a tracker that is dead as well.")
-    ] = True,
+    without_trackers: Annotated[
+        bool, typer.Option("--without-trackers", help="Leave TensorBoard and a dead tracker out.")
+    ] = False,
     preset: options.Preset = "",
     overrides: options.Overrides = None,
     as_json: options.AsJson = False,
@@ -36,7 +36,7 @@ def bench_overhead(
     found = measure(
         resolve(sources),
         total_timesteps=total_timesteps,
-        with_trackers=trackers,
+        with_trackers=not without_trackers,
     )
     typer.echo(found.as_json() if as_json else found.as_text())
 
