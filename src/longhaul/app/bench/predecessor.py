@@ -14,7 +14,7 @@ import torch
 from longhaul.app.bench.training import BenchRequest, CpuStopwatch, measure_run, only_training
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.peers.sb3 import callback, load_sb3
+from longhaul.app.peers.sb3 import callback, load_sb3, ppo_settings
 from longhaul.app.registry import find_kind
 from longhaul.app.text import columns
 from longhaul.core.config import convert
@@ -148,23 +148,12 @@ def _measure_old(config: RunConfig, old: Predecessor, options: Any) -> tuple[flo
     torch.set_deterministic_debug_mode("default")
     stable = load_sb3()
     env = stable.DummyVecEnv([lambda: old.make(options)] * config.num_envs)
-    learn = config.learn
     model = stable.PPO(
         "MlpPolicy",
         env,
         n_steps=STEPS,
-        batch_size=learn.minibatch,
-        n_epochs=learn.epochs,
-        learning_rate=learn.learning_rate,
-        gamma=learn.discount,
-        gae_lambda=learn.gae_decay,
-        clip_range=learn.clip_range,
-        ent_coef=learn.entropy_weight,
-        vf_coef=learn.value_weight,
-        max_grad_norm=learn.max_grad_norm,
         policy_kwargs={"net_arch": list(config.policy.hidden), "activation_fn": torch.nn.Tanh},
-        seed=config.seed,
-        device="cpu",
+        **ppo_settings(config),
     )
     marks: list[tuple[float, float, int]] = []
 

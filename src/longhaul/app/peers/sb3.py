@@ -67,7 +67,6 @@ def build_sb3(config: RunConfig) -> Any:
     if limit := config.options.get("max_episode_steps", 0):
         kwargs["max_episode_steps"] = limit
     env = stable.DummyVecEnv([lambda: gym.make(reference.argument, **kwargs)] * config.num_envs)
-    learn = config.learn
     images = len(env.observation_space.shape or ()) == 3
     activation = {"tanh": nn.Tanh, "relu": nn.ReLU, "silu": nn.SiLU, "gelu": nn.GELU}
     network: dict[str, Any] = (
@@ -82,19 +81,27 @@ def build_sb3(config: RunConfig) -> Any:
         "CnnPolicy" if images else "MlpPolicy",
         env,
         n_steps=config.collect.steps,
-        batch_size=learn.minibatch,
-        n_epochs=learn.epochs,
-        learning_rate=learn.learning_rate,
-        gamma=learn.discount,
-        gae_lambda=learn.gae_decay,
-        clip_range=learn.clip_range,
-        ent_coef=learn.entropy_weight,
-        vf_coef=learn.value_weight,
-        max_grad_norm=learn.max_grad_norm,
         policy_kwargs=network,
-        seed=config.seed,
-        device="cpu",
+        **ppo_settings(config),
     )
+
+
+def ppo_settings(config: RunConfig) -> dict[str, Any]:
+    """Return what SB3's PPO is told of how to learn, the same as ours is."""
+    learn = config.learn
+    return {
+        "batch_size": learn.minibatch,
+        "n_epochs": learn.epochs,
+        "learning_rate": learn.learning_rate,
+        "gamma": learn.discount,
+        "gae_lambda": learn.gae_decay,
+        "clip_range": learn.clip_range,
+        "ent_coef": learn.entropy_weight,
+        "vf_coef": learn.value_weight,
+        "max_grad_norm": learn.max_grad_norm,
+        "seed": config.seed,
+        "device": "cpu",
+    }
 
 
 def callback(at_rollout_start: Any) -> Any:

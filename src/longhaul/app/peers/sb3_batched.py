@@ -23,7 +23,7 @@ from longhaul.app.config import RunConfig
 from longhaul.app.configure import from_values
 from longhaul.app.peers.marks import Marks
 from longhaul.app.peers.network import plain_trunk
-from longhaul.app.peers.sb3 import callback
+from longhaul.app.peers.sb3 import callback, ppo_settings
 from longhaul.core.env import VectorEnv
 from longhaul.core.errors import ConfigError
 from longhaul.core.seeds import DerivedSeeds, Seeds
@@ -159,20 +159,10 @@ def build_sb3_batched(config: RunConfig, *, lent: bool) -> Any:
     if not lent:
         channels, height, width = vec_env.observation_space.shape or ()
         trunk = plain_trunk((channels, height, width), size)
-    learn = config.learn
     return PPO(
         "CnnPolicy",
         vec_env,
         n_steps=config.collect.steps,
-        batch_size=learn.minibatch,
-        n_epochs=learn.epochs,
-        learning_rate=learn.learning_rate,
-        gamma=learn.discount,
-        gae_lambda=learn.gae_decay,
-        clip_range=learn.clip_range,
-        ent_coef=learn.entropy_weight,
-        vf_coef=learn.value_weight,
-        max_grad_norm=learn.max_grad_norm,
         policy_kwargs={
             "features_extractor_class": Features,
             "features_extractor_kwargs": {"trunk": trunk, "size": size},
@@ -180,8 +170,7 @@ def build_sb3_batched(config: RunConfig, *, lent: bool) -> Any:
             # Ours scales bytes itself.
             "normalize_images": not lent,
         },
-        seed=config.seed,
-        device="cpu",
+        **ppo_settings(config),
     )
 
 
