@@ -11,7 +11,7 @@ from longhaul.app.child_process import longhaul_command
 from longhaul.app.configure import ConfigSources, resolve
 from longhaul.app.search.outcome import failure
 from longhaul.app.train import changed_keys
-from longhaul.app.trial_place import HERE, Launch, Process, TrialPlace
+from longhaul.app.trial_place import HERE, Launch, Process, TrialPlace, end_all
 from longhaul.core.errors import ConfigError, LonghaulError
 from longhaul.runs.directory import list_run_directories, slug
 from longhaul.runs.durable import storage_errors
@@ -134,10 +134,7 @@ def _train(
                     live.remove(one)
                     _demand_success(one, code)
     finally:
-        for one in live:
-            one.process.ask_to_stop()
-        for one in live:
-            one.process.end()
+        end_all([one.process for one in live])
 
 
 def _begin(experiment: Experiment, job: _Job, launch: Launch) -> _LiveJob:

@@ -31,6 +31,14 @@ class Process(Protocol):
 Launch = Callable[[Sequence[str], Path], Process]
 
 
+def end_all(processes: Sequence[Process]) -> None:
+    """Have all of them leave their checkpoints side by side, and return when they have ended."""
+    for process in processes:
+        process.ask_to_stop()
+    for process in processes:
+        process.end()
+
+
 @dataclass(frozen=True, slots=True)
 class TrialPlace:
     """Which machines train the runs, and how many of them side by side."""

@@ -14,7 +14,7 @@ from longhaul.app.search.outcome import Failure
 from longhaul.app.search.plan import SearchPlan, SearchRequest, make_plan
 from longhaul.app.search.study import SearchStudy, TrialRecord, load_optuna
 from longhaul.app.search.trial import LiveTrial, TrialFloor, refuse_leftovers
-from longhaul.app.trial_place import Launch
+from longhaul.app.trial_place import Launch, end_all
 from longhaul.core.errors import ConfigError
 from longhaul.report.search import short_names
 from longhaul.report.words import figure
@@ -216,10 +216,7 @@ class SearchRunner:
 
     def _stop_all(self) -> None:
         """Ask every trial to leave a checkpoint; a later call goes on with it."""
-        for trial in self._live:
-            trial.process.ask_to_stop()
-        for trial in self._live:
-            trial.process.end()
+        end_all([trial.process for trial in self._live])
         self._live.clear()
 
     def _begin_or_go_on(self) -> float:
