@@ -1,8 +1,10 @@
-"""What the player promises of speed and score, measured in full; minutes each."""
+"""What the player promises of speed, score and its experts, measured in full; minutes each."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,12 +12,14 @@ from longhaul.app.bench.training import measure_rollouts
 from longhaul.app.configure import ConfigSources, resolve
 from longhaul.app.evaluate import EvaluationRequest, evaluate_run
 from longhaul.app.session import Asked, carry_out
+from longhaul.app.study import StudyRequest, study_run
 from longhaul.app.suite_evaluation import SuiteRequest
 from longhaul.app.suite_report import SuiteReport
 from longhaul.app.train import begin_run
 from longhaul.tasks.nethack.evaluation import intervals, suites
 from longhaul.tasks.nethack.options import Options
 from longhaul.tasks.nethack.players import RANDOM
+from longhaul.tasks.nethack.policy.study import SUMMARY_FILE
 
 pytestmark = [pytest.mark.nethack, pytest.mark.slow]
 
@@ -23,6 +27,36 @@ LEAST_STEPS_A_SECOND = 1500
 """On two cores; what is reached on them alone is in the guide."""
 STEPS = 300_000
 LEAST_SCORE = 45
+STUDIED = 20
+MOST_STEP_ENTROPY = 0.6
+LEAST_INFORMATION = 0.1
+
+
+def trained(preset: str, root: Path) -> tuple[Path, SuiteReport]:
+    """Return a whole run through all three phases and its 200 held-out games."""
+    overrides = (
+        f"total_timesteps={STEPS}",
+        "evaluate.every_iterations=0",
+        "evaluate.final_episodes=0",
+        "report.at_end=false",
+    )
+    config = resolve(ConfigSources("nethack", preset=preset, overrides=overrides))
+    run = begin_run(config, root)
+    assert carry_out(run, config, Asked(quiet=True)) == 0
+    report = evaluate_run(run.path, EvaluationRequest(suites=SuiteRequest(references=False)))
+    assert isinstance(report, SuiteReport)
+    return run.path, report
+
+
+def specialisation(run: Path) -> dict[str, Any]:
+    study_run(run, StudyRequest(episodes=STUDIED))
+    found: dict[str, Any] = json.loads((run / "evaluations" / SUMMARY_FILE).read_bytes())
+    return found
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SuiteReport]:
+    return trained("full", tmp_path_factory.mktemp("full"))
 
 
 def test_the_whole_rollout_loop_is_fast_enough_to_learn_by() -> None:
@@ -30,21 +64,22 @@ def test_the_whole_rollout_loop_is_fast_enough_to_learn_by() -> None:
     assert measure_rollouts(config) > LEAST_STEPS_A_SECOND
 
 
-def test_a_trained_player_is_better_than_chance_on_games_it_never_saw(tmp_path: Path) -> None:
-    overrides = (
-        f"total_timesteps={STEPS}",
-        "evaluate.every_iterations=0",
-        "evaluate.final_episodes=0",
-        "report.at_end=false",
-    )
-    config = resolve(ConfigSources("nethack", overrides=overrides))
-    run = begin_run(config, tmp_path)
-    assert carry_out(run, config, Asked(quiet=True)) == 0
-    report = evaluate_run(run.path, EvaluationRequest(suites=SuiteRequest(references=False)))
-    assert isinstance(report, SuiteReport)
-    (held_out,) = report.results
+def test_a_trained_player_is_better_than_chance_on_games_it_never_saw(
+    full: tuple[Path, SuiteReport],
+) -> None:
+    (held_out,) = full[1].results
     assert len(held_out.episodes) == 200
     assert held_out.metrics["eval/step_cap"] == 2000
     assert held_out.metrics["eval/score"] > LEAST_SCORE
     random = suites(Options())("held-out").references()[RANDOM]
     assert held_out.intervals["eval/score"][0] > intervals(random)["eval/score"][1]
+
+
+def test_experts_guided_by_the_rules_know_their_situations(
+    full: tuple[Path, SuiteReport], tmp_path: Path
+) -> None:
+    guided = specialisation(full[0])
+    alone = specialisation(trained("baseline", tmp_path)[0])
+    assert guided["step_entropy"] < MOST_STEP_ENTROPY
+    assert not guided["dead"]
+    assert guided["information"] > max(LEAST_INFORMATION, alone["information"])
