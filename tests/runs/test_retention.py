@@ -44,6 +44,16 @@ def test_of_equal_scores_the_newest_stays(make_store: MakeStore) -> None:
     assert iterations(store) == [3, 4]
 
 
+@pytest.mark.parametrize("higher", [True, False])
+def test_a_score_that_none_beats_would_be_the_best(make_store: MakeStore, *, higher: bool) -> None:
+    store = make_store(higher_is_better=higher)
+    assert store.would_be_best(7.0)
+    store.save(make_snapshot(1, 7.0))
+    assert store.would_be_best(7.0)
+    assert store.would_be_best(8.0) == higher
+    assert store.would_be_best(6.0) != higher
+
+
 def test_scores_of_another_metric_do_not_count(make_store: MakeStore) -> None:
     make_store(best_metric="eval/other").save(make_snapshot(1, 99.0))
     store = make_store(keep_last=1, keep_best=1)

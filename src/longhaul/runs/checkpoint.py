@@ -209,11 +209,11 @@ class CheckpointStore:
         return target
 
     def would_be_best(self, score: float) -> bool:
-        """Whether a checkpoint with this score would be better than all that are there."""
+        """Whether none that is there has a better score; of equal ones the newest is the best."""
         ranked = rank_checkpoints(self.folder, self.config)
         if not ranked:
             return True
-        return score > ranked[0][0] if self.config.higher_is_better else score < ranked[0][0]
+        return score >= ranked[0][0] if self.config.higher_is_better else score <= ranked[0][0]
 
     def _find(self, progress: Progress) -> Path | None:
         """Return the checkpoint of this progress if it is there and sound."""
