@@ -38,6 +38,8 @@ class World:
         self.gains = gains
         self.given: list[str] = []
         self.teachers: list[list[str]] = []
+        self.told: list[str] = []
+        self.stop_reason: str | None = None
         self.now = 0.0
 
     def carry_out(self, piece: Piece) -> int:
@@ -77,7 +79,8 @@ def campaign(world: World, **changes: Any) -> CampaignRunner:
     return CampaignRunner(
         replace(request, **changes),
         CAMPAIGN,
-        lambda text: None,
+        world.told.append,
+        stop_reason=lambda: world.stop_reason,
         clock=lambda: world.now,
         carry_out=world.carry_out,
     )
@@ -141,6 +144,31 @@ def test_a_second_call_goes_on_where_the_first_stopped(tmp_path: Path) -> None:
     assert world.given == ["a", "b"]
     assert report.seconds == 20.0
     assert [state.seconds for state in report.states] == [10.0, 10.0]
+
+
+def test_a_campaign_that_is_stopped_keeps_what_its_last_slice_brought(tmp_path: Path) -> None:
+    world = World(tmp_path, {"a": [(0.0, 50.0)], "b": [(0.0, 60.0)]})
+    honest = world.carry_out
+
+    def interrupted(piece: Piece) -> int:
+        assert not piece.is_enough()
+        world.stop_reason = "stopped by SIGINT"
+        assert piece.is_enough()
+        return honest(piece)
+
+    world.carry_out = interrupted  # type: ignore[method-assign]
+    report = campaign(world).run()
+    assert world.given == ["a"]
+    assert report.states[0].progress == 50.0
+    text = replace(report, reason="stopped by SIGINT").as_text()
+    assert text.endswith("stopped by SIGINT; the same command goes on from here")
+
+
+def test_every_slice_is_told_before_it_begins(tmp_path: Path) -> None:
+    world = World(tmp_path, {"a": [(0.9, 10.0)], "b": [(0.9, 10.0)]})
+    campaign(world, budget_seconds=120.0, slice_seconds=60.0).run()
+    assert world.told[0] == "a: trains for 1.0 min (0 of 2 min spent, 0 cleared)"
+    assert world.told[2] == "b: trains for 1.0 min (1 of 2 min spent, 1 cleared)"
 
 
 def test_a_course_that_cannot_be_trained_is_told_and_left(tmp_path: Path) -> None:

@@ -21,11 +21,14 @@ from longhaul.app.registry import find_kind
 from longhaul.app.text import columns
 from longhaul.core.errors import ConfigError, LonghaulError
 from longhaul.engine.suite_evaluator import EVALUATED
+from longhaul.runs.clocks import Clocks
 from longhaul.runs.directory import RunDirectory, list_run_directories, slug
 from longhaul.runs.durable import replace_file, storage_errors
 from longhaul.runs.jsonl import Row
+from longhaul.runs.lock import RunLock
 from longhaul.runs.reader import read_events, read_metrics
 from longhaul.runs.record import Status
+from longhaul.runs.signals import SignalRequests
 from longhaul.tasks.kind import Campaign, Course
 
 CLEAN_ENDS = (0, 130, 143, -signal.SIGTERM)
@@ -80,6 +83,9 @@ class CampaignReport:
     task: str
     seconds: float
     states: tuple[CourseState, ...]
+    exit_code: int = 0
+    reason: str = ""
+    """Why it stopped before its budget was spent; empty if nobody asked for it."""
 
     @property
     def cleared(self) -> int:
@@ -118,7 +124,8 @@ class CampaignReport:
     def as_text(self) -> str:
         """Return the table for people."""
         total = f"{self.cleared} of {len(self.states)} cleared in {self.seconds / 60:.0f} minutes"
-        return f"{columns(self.rows())}\n{total}"
+        stopped = f"\n{self.reason}; the same command goes on from here" if self.reason else ""
+        return f"{columns(self.rows())}\n{total}{stopped}"
 
     def as_markdown(self) -> str:
         """Return the table as a page, with links to the films."""
@@ -151,10 +158,12 @@ class CampaignRunner:
         campaign: Campaign,
         tell: Callable[[str], None],
         *,
+        stop_reason: Callable[[], str | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         carry_out: Callable[[Piece], int] = carry_out,
     ) -> None:
         self._campaign = campaign
+        self._stop_reason = stop_reason
         self._carry_out = carry_out
         self._courses = {course.name: course for course in campaign.courses(request.courses)}
         self._request = request
@@ -171,16 +180,17 @@ class CampaignRunner:
         return CampaignReport(self._request.task, self._spent, states)
 
     def run(self) -> CampaignReport:
-        """Train until the budget is spent or every course has reached the target."""
+        """Train until the budget is spent, all courses reach the target, or it is stopped."""
         request = self._request
         self._save()
-        while self._spent < request.budget_seconds:
+        while self._spent < request.budget_seconds and self._stop_reason() is None:
             name = next_course(self.report.states, target=request.target)
             if name is None:
                 break
             began = self._clock()
-            left = request.budget_seconds - self._spent
-            state = self._train(name, min(request.slice_seconds, left))
+            seconds = min(request.slice_seconds, request.budget_seconds - self._spent)
+            self._tell(f"{name}: trains for {seconds / 60:.1f} min{self._so_far()}")
+            state = self._train(name, seconds)
             took = self._clock() - began
             self._spent += took
             state = replace(state, seconds=state.seconds + took)
@@ -192,6 +202,11 @@ class CampaignRunner:
             )
         return self.report
 
+    def _so_far(self) -> str:
+        """Return how much of the budget is spent and how many courses are cleared, in words."""
+        spent, budget = self._spent / 60, self._request.budget_seconds / 60
+        return f" ({spent:.0f} of {budget:.0f} min spent, {self.report.cleared} cleared)"
+
     def _train(self, name: str, seconds: float) -> CourseState:
         """Give one slice to a course and return what it has come to."""
         state, request = self._states[name], self._request
@@ -202,7 +217,7 @@ class CampaignRunner:
         arguments = self._arguments(self._courses[name], state)
         command = longhaul_command("train", request.task, *arguments)
         log = request.folder / f"{slug(name)}.log"
-        piece = Piece(command, log, seconds, lambda: self._has_reached(name))
+        piece = Piece(command, log, seconds, lambda: self._is_enough(name))
         code = self._carry_out(piece)
         error = log.read_text(errors="replace") if log.is_file() else ""
         if code not in CLEAN_ENDS:
@@ -228,6 +243,9 @@ class CampaignRunner:
 
     def _run_name(self, course: str) -> str:
         return f"{self._request.name}-{course}"
+
+    def _is_enough(self, name: str) -> bool:
+        return self._stop_reason() is not None or self._has_reached(name)
 
     def _has_reached(self, name: str) -> bool:
         run = self._find(name)
@@ -310,7 +328,16 @@ def run_campaign(request: CampaignRequest, tell: Callable[[str], None]) -> Campa
     if campaign is None:
         raise ConfigError(f"task {request.task!r} has no courses to make a campaign of")
     try:
-        return CampaignRunner(request, campaign, tell).run()
+        request.folder.mkdir(parents=True, exist_ok=True)
+        with (
+            RunLock(request.folder / "lock", Clocks()),
+            SignalRequests(lambda: None) as signals,
+        ):
+            runner = CampaignRunner(
+                request, campaign, tell, stop_reason=lambda: signals.stop_reason
+            )
+            report = runner.run()
+            return replace(report, exit_code=signals.exit_code, reason=signals.stop_reason or "")
     except OSError as error:
         raise LonghaulError(f"the campaign cannot go on: {error}") from error
 

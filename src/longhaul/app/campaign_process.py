@@ -19,12 +19,12 @@ class Piece:
     command: Sequence[str]
     log: Path
     seconds: float
-    has_reached: Callable[[], bool]
-    """Whether the command has come to its goal before the time is up."""
+    is_enough: Callable[[], bool]
+    """Whether to stop before the time is up: the goal is reached, or somebody asks for it."""
 
 
 def carry_out(piece: Piece) -> int:
-    """Run the command for its time, less if it has reached its goal; return its exit code.
+    """Run the command for its time, less if that is enough; return its exit code.
 
     It is asked to stop by SIGTERM, so that a run leaves a checkpoint; whatever happens to this
     process, the command does not outlive it.
@@ -33,7 +33,7 @@ def carry_out(piece: Piece) -> int:
     until = time.monotonic() + piece.seconds
     try:
         while child.poll() is None and time.monotonic() < until:
-            if piece.has_reached():
+            if piece.is_enough():
                 break
             child.wait(min(POLL_SECONDS, max(until - time.monotonic(), 0.0)))
     finally:

@@ -59,3 +59,4 @@ def campaign(
     )
     report = run_campaign(request, lambda text: typer.echo(text, err=True))
     typer.echo(report.as_json() if as_json else report.as_text())
+    raise typer.Exit(report.exit_code)
