@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from longhaul.nets.impala import ImpalaCnn, _Residual, _Stage
-from longhaul.nets.lean import LeanCnn
+from longhaul.nets.lean import CENTRE, LARGE, LeanCnn
 from longhaul.nets.nature import NatureCnn
 
 
@@ -21,6 +21,8 @@ def textbook_nature(cnn: NatureCnn, images: Tensor) -> Tensor:
 
 def textbook_lean(cnn: LeanCnn, images: Tensor) -> Tensor:
     x = images.float() / 255.0
+    if min(x.shape[2:]) >= LARGE:
+        x = x - CENTRE
     for layer in (cnn.first, cnn.second):
         x = F.relu(layer(x))
     return F.relu(cnn.last(x.flatten(1)))

@@ -32,13 +32,17 @@ def _scaled(weight: Tensor) -> Tensor:
     return (weight * PIXEL_SCALE).contiguous(memory_format=torch.channels_last)
 
 
-def first_convolution(layer: nn.Conv2d, images: Tensor) -> Tensor:
-    """Return what a layer without padding makes of uint8 images scaled by 1/255."""
-    stride = _pair(layer.stride)
+def first_convolution(layer: nn.Conv2d, images: Tensor, *, centre: float = 0.0) -> Tensor:
+    """Return what a layer without padding makes of uint8 images scaled by 1/255, less `centre`."""
+    stride, bias = _pair(layer.stride), layer.bias
+    if centre:
+        assert bias is not None, "there is nothing to take the centre from"
+        # Every window holds it once for each weight, so that no pixel has to be touched.
+        bias = bias - centre * layer.weight.sum((1, 2, 3))
     if torch.is_grad_enabled() and images.is_cpu and not torch.is_autocast_enabled("cpu"):
         kept = images.contiguous(memory_format=torch.channels_last)
-        return _first_convolution(kept, layer.weight, layer.bias, stride)
-    return F.conv2d(image_floats(images), scaled_weight(layer), layer.bias, stride)
+        return _first_convolution(kept, layer.weight, bias, stride)
+    return F.conv2d(image_floats(images), scaled_weight(layer), bias, stride)
 
 
 def rows_per_piece(shape: tuple[int, ...], *, most: int, values: int) -> int:

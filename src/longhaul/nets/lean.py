@@ -15,6 +15,11 @@ LEAN_MINIMUM = 7
 """The smallest height and width the two convolutions leave anything of."""
 LARGE = 36
 """From this height and width on, an image has pixels to be gathered, not tiles to be read."""
+CENTRE = 0.5
+"""Taken from scaled pixels. Most of a picture is bright in every state: features then have most of
+their size in common, and what the value learns by them drowns what the policy does. On 84x84 of
+Mario gradients were four times as long without it, and returns were explained half as well after
+100,000 steps. Planes of tiles are mostly zeros and stay as they are."""
 LEAN_BATCH = 512
 LEAN_VALUES = 128 * 4 * 84 * 84
 """Larger batches, in rows and in pixels, go through in pieces, whose buffers the allocator uses
@@ -24,8 +29,8 @@ again: 512 rows of 4x84x84 are 58 MB of floats, which would be fresh memory each
 class LeanCnn(nn.Module):
     """Two convolutions and a linear layer over uint8 images, scaled by 1/255.
 
-    Images of pixels are read with the 8x8 and 4x4 windows of the first paper on DQN, smaller ones,
-    whose cells are things, with 3x3 windows.
+    Images of pixels are centred and read with the 8x8 and 4x4 windows of the first paper on DQN,
+    smaller ones, whose cells are things, with 3x3 windows.
     """
 
     def __init__(
@@ -35,7 +40,9 @@ class LeanCnn(nn.Module):
         channels, height, width = shape
         self.outputs = outputs
         self.rows_at_once = rows_per_piece(shape, most=LEAN_BATCH, values=LEAN_VALUES)
-        windows = ((8, 4), (4, 2)) if min(height, width) >= LARGE else ((3, 2), (3, 2))
+        has_pixels = min(height, width) >= LARGE
+        self.centre = CENTRE if has_pixels else 0.0
+        windows = ((8, 4), (4, 2)) if has_pixels else ((3, 2), (3, 2))
         (size, stride), (next_size, next_stride) = windows
         self.first = nn.Conv2d(channels, 16, size, stride)
         self.second = nn.Conv2d(16, 32, next_size, next_stride)
@@ -54,7 +61,7 @@ class LeanCnn(nn.Module):
         return torch.cat([self._piece(piece) for piece in images.split(self.rows_at_once)])
 
     def _piece(self, images: Tensor) -> Tensor:
-        x = first_convolution(self.first, images).relu_()
+        x = first_convolution(self.first, images, centre=self.centre).relu_()
         x = self.second(x).relu_()
         result: Tensor = self.last(x.flatten(1)).relu_()
         return result

@@ -22,7 +22,7 @@ from longhaul.app.peers.network import plain_trunk
 from longhaul.app.peers.sample_factory import arguments
 from longhaul.app.peers.script import read_result, run_peer_script
 from longhaul.core.errors import ConfigError
-from longhaul.nets.lean import LeanCnn
+from longhaul.nets.lean import CENTRE, LeanCnn
 from tests.app.small import SMALL
 
 ROOT = Path(__file__).parents[3]
@@ -105,7 +105,7 @@ def test_a_trunk_of_plain_layers_is_the_lean_one() -> None:
         for theirs, weight in zip(plain.parameters(), ours.parameters(), strict=True):
             theirs.copy_(weight)
     images = torch.randint(0, 256, (3, 4, 84, 84), dtype=torch.uint8)
-    torch.testing.assert_close(plain(images / 255.0), ours(images), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(plain(images / 255.0 - CENTRE), ours(images), atol=1e-5, rtol=1e-5)
 
 
 def test_marks_leave_out_what_came_before_the_first() -> None:
