@@ -24,7 +24,7 @@ from longhaul.app.config import RunConfig
 from longhaul.app.configure import ConfigSources, resolve, to_values
 from longhaul.app.peers import sample_factory as peer_sample_factory
 from longhaul.app.peers import sb3_today as peer_sb3_today
-from longhaul.app.peers.script import isolated, run_peer_script
+from longhaul.app.peers.script import isolated, missing, run_peer_script
 from longhaul.app.registry import Reference
 from longhaul.core.errors import ConfigError
 
@@ -36,6 +36,12 @@ ITERATIONS = {"tiles": 12, "pixels": 4}
 TODAY = {"num_envs": 8, "steps": 64, "iterations": 3, "threads": 2}
 """Without our consoles 4,096 steps take half a minute; what one costs does not depend on it."""
 PEER_SECONDS = 1800.0
+NEEDED = {
+    "sb3": ("stable_baselines3", "torch"),
+    "sample-factory": ("sample_factory", "torch"),
+    "sb3-today": ("stable_baselines3", "torch", "gym_super_mario_bros"),
+}
+"""What a peer's interpreter must have; asked before anything is measured, which takes minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,8 @@ def bench_game_training(
         config = measured_config(resolve(replace(sources, preset=preset)), request.total_timesteps)
         is_alone = not sources.preset and preset != "pixels"
         rows, left_out = peer_rows(() if is_alone else chosen, config, pythons)
+        for words in left_out:
+            tell(words)
         speeds = bench_preset(preset, config, rows, request.repeats, tell)
         found.append(replace(speeds, left_out=left_out))
     return Training(sources.task, tuple(found))
@@ -173,17 +181,17 @@ def peer_rows(
     lean_trunk(config)
     found: list[PeerRow] = []
     left_out: list[str] = []
-    for peer, python, target in (
-        ("sb3", Path(sys.executable), ""),
-        ("sample-factory", pythons.sample_factory, "peers-sample-factory"),
-        ("sb3-today", pythons.today, "peers-mario"),
+    for peer, python, remedy in (
+        ("sb3", Path(sys.executable), "pip install 'longhaul[peers]'"),
+        ("sample-factory", pythons.sample_factory, "make peers-sample-factory"),
+        ("sb3-today", pythons.today, "make peers-mario"),
     ):
         if peer not in peers:
             continue
-        if python.exists():
-            found += ROWS[peer](python)
+        if fault := missing(python, NEEDED[peer]):
+            left_out.append(f"{peer} left out: {fault}; `{remedy}` helps")
         else:
-            left_out.append(f"{peer} left out: there is no {python}; `make {target}` makes it")
+            found += ROWS[peer](python)
     return tuple(found), tuple(left_out)
 
 

@@ -10,11 +10,28 @@ from typing import Any
 
 from longhaul.core.errors import ConfigError
 
+LIST_MISSING = """
+import sys
+from importlib.util import find_spec
+print(", ".join(name for name in sys.argv[1:] if find_spec(name) is None))
+"""
+
 
 def isolated(python: Path, script: str) -> list[str]:
     """Return the command that runs a file of longhaul by a Python that need not have longhaul."""
     # Isolated: beside the script lie modules with names of the standard library.
     return [str(python), "-I", "-W", "ignore", script]
+
+
+def missing(python: Path, modules: Sequence[str]) -> str:
+    """Return why this interpreter cannot run what needs these modules; empty if it can."""
+    if not python.exists():
+        return f"there is no {python}"
+    command = [str(python), "-I", "-c", LIST_MISSING, *modules]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return f"{python} cannot be run"
+    return f"{python} has no {done.stdout.strip()}" if done.stdout.strip() else ""
 
 
 def run_peer_script(name: str, command: Sequence[str], *, limit_seconds: float) -> dict[str, Any]:
