@@ -196,9 +196,10 @@ class CampaignRunner:
             state = replace(state, seconds=state.seconds + took)
             self._states[name] = state
             self._save()
+            why = state.problem or state.blocked
             self._tell(
                 f"{name}: clear rate {state.rate:.2f}, progress {state.progress:.0f}, "
-                f"{state.seconds / 60:.1f} min; {state.problem or state.blocked}"
+                f"{state.seconds / 60:.1f} min{f'; {why}' if why else ''}"
             )
         return self.report
 
