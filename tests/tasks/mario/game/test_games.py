@@ -43,6 +43,7 @@ OPTIONS = {
         frame_skip=2,
         observation="both",
         picture=Picture(24, 24, stack=2),
+        held_buttons=True,
         script="RIGHT:3",
         actions="right",
     ),
@@ -100,6 +101,40 @@ def test_the_pixels_seen_are_those_a_console_draws(cartridge: Cartridge) -> None
         games.step(0, 1, np.array([action]))
         alone.step(np.array([games.actions.bytes[action]], np.uint8), frames=3)
         np.testing.assert_array_equal(seen, alone.pictures)
+
+
+def test_held_buttons_are_told_beside_pixels(cartridge: Cartridge) -> None:
+    picture = Picture(24, 24, stack=2)
+    options = GameOptions(observation="pixels", picture=picture, held_buttons=True)
+    games, slots = begin(options, cartridge)
+    for name, told in (
+        ("RIGHT+A+B", [1, 1]),
+        ("RIGHT+B", [0, 1]),
+        ("A", [1, 0]),
+        ("NOOP", [0, 0]),
+    ):
+        games.step(0, 1, np.array([games.actions.names.index(name)]))
+        assert slots.obs["held"][0].tolist() == told
+
+
+def test_who_still_holds_the_button_does_not_jump_again(cartridge: Cartridge) -> None:
+    """Which a picture of Mario on the ground cannot show."""
+    picture = Picture(24, 24)
+    options = GameOptions(observation="pixels", picture=picture, held_buttons=True)
+    games, slots = begin(options, cartridge)
+    jump, rest = (games.actions.names.index(name) for name in ("A", "NOOP"))
+
+    def height(action: int) -> int:
+        games.step(0, 1, np.array([action]))
+        return -games.facts(0).y_pos
+
+    ground = height(rest)
+    first = max(height(jump) for _ in range(20))
+    assert first > ground
+    assert slots.obs["held"][0, 0] == 1
+    assert {height(jump) for _ in range(10)} == {ground}
+    assert height(rest) == ground
+    assert max(height(jump) for _ in range(20)) == first
 
 
 @pytest.mark.parametrize("threads", [2, 3, 40])

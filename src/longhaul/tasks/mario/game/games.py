@@ -21,6 +21,7 @@ from longhaul.envs.nes.consoles import Consoles, Spell
 from longhaul.tasks.mario.game import figures as at
 from longhaul.tasks.mario.game.course import Course, Rows, Rules, World, choose, judge, settle
 from longhaul.tasks.mario.game.draws import begin_stream, draw_once
+from longhaul.tasks.mario.game.held import HELD_SIZE, Holding, show_held
 from longhaul.tasks.mario.game.memory import (
     BLACK_SCREEN_TIMER,
     CHANGE_TIMER,
@@ -37,7 +38,7 @@ from longhaul.tasks.mario.game.starts import read_start, stage_start
 from longhaul.tasks.mario.game.tiles import SHAPE, STATE_SIZE, Showing, show
 from longhaul.tasks.mario.game.trail import Trail
 
-PIXELS, TILES, NUMBERS = "pixels", "tiles", "numbers"
+PIXELS, TILES, NUMBERS, HELD = "pixels", "tiles", "numbers", "held"
 """The parts of an observation."""
 MOST_SCENE_FRAMES = 3000
 """The longest scene without control, the end of a world, takes about 900."""
@@ -78,6 +79,8 @@ def game_spec(options: GameOptions, reward: RewardSource) -> EnvSpec:
     parts: dict[str, Part] = {}
     if options.sees_pixels:
         parts[PIXELS] = Part(options.picture.shape, "uint8")
+    if options.held_buttons:
+        parts[HELD] = Part((HELD_SIZE,))
     if options.sees_tiles:
         parts[TILES] = Part(SHAPE, "uint8")
         parts[NUMBERS] = Part((STATE_SIZE,))
@@ -182,6 +185,9 @@ class Games:
         if self.options.sees_tiles:
             showing = Showing(self.consoles.states, slots.obs[TILES], slots.obs[NUMBERS])
             shows = (bind(show, showing),)
+        if self.options.held_buttons:
+            holding = Holding(self.consoles.states, slots.obs[HELD])
+            shows = (*shows, bind(show_held, holding))
         kept = (self._trail.bound(self.consoles.states, self.figures),)
         self._shows = Chain(*shows)
         self._after = (*(kept if self.options.trail else ()), *shows, self._reward.bound())

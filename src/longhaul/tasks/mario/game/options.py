@@ -38,6 +38,9 @@ class GameOptions:
     `pixels` of the screen, or `both`."""
     picture: Picture = field(default_factory=Picture)
     """How pixels are shown."""
+    held_buttons: bool = False
+    """Tell beside pixels whether A and B were held in the last frame: no picture shows it, and who
+    still holds A does not jump again. The numbers beside tiles tell it anyway."""
     actions: str = "simple"
     """The set of button combinations: `right`, `simple`, `complex` or `extended`."""
     buttons: tuple[str, ...] = ()
