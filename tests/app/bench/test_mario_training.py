@@ -20,6 +20,7 @@ from longhaul.app.configure import ConfigSources, resolve
 from longhaul.app.peers.marks import Marks
 from longhaul.app.peers.network import plain_trunk
 from longhaul.app.peers.sample_factory import arguments
+from longhaul.app.peers.sb3_batched import lean_trunk
 from longhaul.app.peers.script import read_result, run_peer_script
 from longhaul.core.errors import ConfigError
 from longhaul.nets.lean import CENTRE, LeanCnn
@@ -96,6 +97,15 @@ def test_ratios_are_of_our_best_repeat_by_repeat() -> None:
     assert "one left out" in text
     assert re.search(r"off +25 % +75 %", text)
     assert re.search(r"on / peer +steps/s +2\.10 +3\.00 1\.20", text)
+
+
+def test_who_sees_pixels_is_measured_by_pictures_alone() -> None:
+    told = ("options.held_buttons=true", "policy.joint=[8]")
+    config = resolve(ConfigSources("mario:standin", preset="pixels", overrides=told))
+    measured = bench.measured_config(config, 4096)
+    assert lean_trunk(measured).outputs == config.policy.image_features
+    tiles = resolve(ConfigSources("mario:standin", preset="fast"))
+    assert bench.measured_config(tiles, 4096).policy == tiles.policy
 
 
 def test_a_trunk_of_plain_layers_is_the_lean_one() -> None:

@@ -133,9 +133,15 @@ def bench_preset(
 
 
 def measured_config(config: RunConfig, total_timesteps: int) -> RunConfig:
-    """Return the configuration with as many steps as are measured, and nothing but training."""
+    """Return the configuration with as many steps as are measured, and nothing but training.
+
+    Whoever sees pixels is measured by pictures alone, which is what all peers can read.
+    """
     rollout = config.num_envs * config.collect.steps
     seen = "tiles" if config.options["observation"] == "tiles" else "pixels"
+    if seen == "pixels":
+        options = {**config.options, "held_buttons": False}
+        config = replace(config, options=options, policy=replace(config.policy, joint=()))
     return only_training(config, total_timesteps or rollout * (1 + ITERATIONS[seen]))
 
 
