@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.app.campaign import CampaignRequest, CampaignRunner, seconds_of
+from longhaul.app.campaign import CampaignRequest, CampaignRunner, run_campaign, seconds_of
 from longhaul.app.campaign_plan import PATIENCE, CourseState, next_course
 from longhaul.app.campaign_process import Piece, carry_out
 from longhaul.core.errors import ConfigError
@@ -162,6 +162,12 @@ def test_a_campaign_that_is_stopped_keeps_what_its_last_slice_brought(tmp_path: 
     assert report.states[0].progress == 50.0
     text = replace(report, reason="stopped by SIGINT").as_text()
     assert text.endswith("stopped by SIGINT; the same command goes on from here")
+
+
+def test_a_wrong_name_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no stage 9-9"):
+        run_campaign(CampaignRequest(task="mario", courses="9-9", root=tmp_path), print)
+    assert not list(tmp_path.iterdir())
 
 
 def test_every_slice_is_told_before_it_begins(tmp_path: Path) -> None:

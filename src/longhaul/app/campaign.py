@@ -328,6 +328,7 @@ def run_campaign(request: CampaignRequest, tell: Callable[[str], None]) -> Campa
     campaign = find_kind(request.task).campaign
     if campaign is None:
         raise ConfigError(f"task {request.task!r} has no courses to make a campaign of")
+    campaign.courses(request.courses)  # a wrong name is told before a folder is made
     try:
         request.folder.mkdir(parents=True, exist_ok=True)
         with (

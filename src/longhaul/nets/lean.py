@@ -18,8 +18,8 @@ LARGE = 36
 CENTRE = 0.5
 """Taken from scaled pixels. Most of a picture is bright in every state: features then have most of
 their size in common, and what the value learns by them drowns what the policy does. On 84x84 of
-Mario gradients were four times as long without it, and returns were explained half as well after
-100,000 steps. Planes of tiles are mostly zeros and stay as they are."""
+Mario gradients were about four times as long without it, and runs explained 0.23 to 0.33 of the
+returns after 100,000 steps, not 0.45. Planes of tiles are mostly zeros and stay as they are."""
 LEAN_BATCH = 512
 LEAN_VALUES = 128 * 4 * 84 * 84
 """Larger batches, in rows and in pixels, go through in pieces, whose buffers the allocator uses

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from longhaul.core.env import Array
 from longhaul.envs.crew.chain import Labour
 from longhaul.envs.crew.words import fetch
-from longhaul.tasks.mario.game.memory import HELD_BUTTONS
+from longhaul.tasks.mario.game.memory import HELD_A, HELD_B, HELD_BUTTONS
 from longhaul.tasks.mario.game.native import kernel_stamp
 
 HELD_SIZE = 2
@@ -27,8 +27,8 @@ def _build(stamp: int) -> Labour:
         _ = stamp
         holding = fetch(pointer)
         buttons = holding.consoles[index, HELD_BUTTONS]
-        holding.held[index, 0] = 1.0 if buttons & 0x80 else 0.0
-        holding.held[index, 1] = 1.0 if buttons & 0x40 else 0.0
+        holding.held[index, 0] = 1.0 if buttons & HELD_A else 0.0
+        holding.held[index, 1] = 1.0 if buttons & HELD_B else 0.0
         return 0
 
     return show_held

@@ -18,7 +18,8 @@ Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 
 FRAME_COUNTER = 0x0009
-HELD_BUTTONS = 0x000A  # A and B, in bits 7 and 6
+HELD_BUTTONS = 0x000A
+HELD_A, HELD_B = 0x80, 0x40
 PLAYER_STATE = 0x000E
 ENEMY_ACTIVE = 0x000F  # five slots, then the power-up's
 ENEMY_TYPE = 0x0016

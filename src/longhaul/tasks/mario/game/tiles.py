@@ -40,6 +40,8 @@ from longhaul.tasks.mario.game.memory import (
     FIREBALL_Y,
     FIRST_TILE_LINE,
     FLOAT_STATE,
+    HELD_A,
+    HELD_B,
     HELD_BUTTONS,
     INVULNERABLE,
     LOW_X,
@@ -233,8 +235,8 @@ def _own_numbers(ram: Array, out: Array, x: int, y: int) -> None:
     out[16] = min(max(y, -32), 272) / 240.0
     out[17] = (x - edge) / 256.0
     out[18] = (clock + integer(ram[CLOCK_DIGITS + 2])) / 400.0
-    out[19] = 1.0 if held & 0x80 else 0.0
-    out[20] = 1.0 if held & 0x40 else 0.0
+    out[19] = 1.0 if held & HELD_A else 0.0
+    out[20] = 1.0 if held & HELD_B else 0.0
     out[21] = 1.0 if ram[SCROLL_LOCK] else 0.0
     for kind in range(4):
         out[22 + kind] = 1.0 if ram[AREA_TYPE] == kind else 0.0
