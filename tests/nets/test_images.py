@@ -65,11 +65,21 @@ def test_nature_equals_plain_convolutions(shape: tuple[int, int, int]) -> None:
     assert_same(cnn, torch.randint(0, 256, (3, *shape), dtype=torch.uint8))
 
 
-@pytest.mark.parametrize("shape", [(4, 84, 84), (10, 13, 16), (2, 7, 7)])
+@pytest.mark.parametrize("shape", [(4, 84, 84), (10, 13, 16), (2, 7, 7), (1, 1, 2)])
 def test_lean_equals_plain_convolutions(shape: tuple[int, int, int]) -> None:
     torch.manual_seed(4)
     cnn = LeanCnn(shape, outputs=20)
     assert_same(cnn, torch.randint(0, 256, (3, *shape), dtype=torch.uint8))
+
+
+@pytest.mark.parametrize("shape", [(4, 84, 84), (10, 13, 16), (3, 8, 35)])
+def test_lean_reads_every_cell(shape: tuple[int, int, int]) -> None:
+    torch.manual_seed(7)
+    cnn = LeanCnn(shape, outputs=64)
+    cells = torch.rand(1, *shape, requires_grad=True)
+    textbook_lean(cnn, cells * 255.0).sum().backward()
+    assert cells.grad is not None
+    assert (cells.grad[0].abs().sum(0) > 0).all(), "a row or column is never looked at"
 
 
 @pytest.mark.parametrize("shape", [(3, 24, 17), (1, 8, 8)])

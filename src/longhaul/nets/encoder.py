@@ -13,13 +13,13 @@ from longhaul.core.rollout import TensorTree
 from longhaul.core.spaces import Part
 from longhaul.nets.config import PolicyConfig
 from longhaul.nets.impala import ImpalaCnn
-from longhaul.nets.lean import LEAN_MINIMUM, LeanCnn
+from longhaul.nets.lean import LeanCnn
 from longhaul.nets.mlp import Mlp
 from longhaul.nets.nature import NATURE_MINIMUM, NatureCnn
 from longhaul.nets.normaliser import RunningNormaliser
 
 BYTE_SCALE = 1.0 / 255.0
-SMALLEST = {"nature": NATURE_MINIMUM, "lean": LEAN_MINIMUM}
+SMALLEST = {"nature": NATURE_MINIMUM}
 """The least height and width of an image for trunks that cannot read all."""
 
 

@@ -33,16 +33,19 @@ def _scaled(weight: Tensor) -> Tensor:
 
 
 def first_convolution(layer: nn.Conv2d, images: Tensor, *, centre: float = 0.0) -> Tensor:
-    """Return what a layer without padding makes of uint8 images scaled by 1/255, less `centre`."""
-    stride, bias = _pair(layer.stride), layer.bias
+    """Return what a layer makes of uint8 images scaled by 1/255, less `centre`.
+
+    What a layer with padding reads beyond the edge is black.
+    """
+    stride, padding, bias = _pair(layer.stride), _padding(layer), layer.bias
     if centre:
         assert bias is not None, "there is nothing to take the centre from"
         # Every window holds it once for each weight, so that no pixel has to be touched.
         bias = bias - centre * layer.weight.sum((1, 2, 3))
     if torch.is_grad_enabled() and images.is_cpu and not torch.is_autocast_enabled("cpu"):
         kept = images.contiguous(memory_format=torch.channels_last)
-        return _first_convolution(kept, layer.weight, bias, stride)
-    return F.conv2d(image_floats(images), scaled_weight(layer), bias, stride)
+        return _first_convolution(kept, layer.weight, bias, stride, padding)
+    return F.conv2d(image_floats(images), scaled_weight(layer), bias, stride, padding)
 
 
 def rows_per_piece(shape: tuple[int, ...], *, most: int, values: int) -> int:
@@ -50,9 +53,14 @@ def rows_per_piece(shape: tuple[int, ...], *, most: int, values: int) -> int:
     return max(1, min(most, values // math.prod(shape)))
 
 
-def _pair(stride: tuple[int, ...]) -> tuple[int, int]:
-    down, across = stride
+def _pair(values: tuple[int, ...]) -> tuple[int, int]:
+    down, across = values
     return down, across
+
+
+def _padding(layer: nn.Conv2d) -> tuple[int, int]:
+    assert not isinstance(layer.padding, str), "padding is told in pixels here"
+    return _pair(layer.padding)
 
 
 class _FirstConvolution(torch.autograd.Function):
@@ -64,16 +72,21 @@ class _FirstConvolution(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, images: Tensor, weight: Tensor, bias: Tensor, stride: tuple[int, int]
+        ctx: Any,
+        images: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        stride: tuple[int, int],
+        padding: tuple[int, int],
     ) -> Tensor:
         """Return the convolution and keep what its gradient needs."""
         scaled = _scaled(weight)
         ctx.save_for_backward(images, scaled)
-        ctx.stride = stride
-        return F.conv2d(images.float(), scaled, bias, stride)
+        ctx.stride, ctx.padding = stride, padding
+        return F.conv2d(images.float(), scaled, bias, stride, padding)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor, None, None]:
         """Return the gradients of weight and bias; pixels have none."""
         refuse_second_derivative()
         images, scaled = ctx.saved_tensors
@@ -83,14 +96,14 @@ class _FirstConvolution(torch.autograd.Function):
             scaled,
             [scaled.shape[0]],
             ctx.stride,
-            [0, 0],
+            ctx.padding,
             [1, 1],
             False,  # noqa: FBT003 - an operator of torch: not transposed
             [0, 0],
             1,
             [False, True, True],
         )
-        return None, of_weight.mul_(PIXEL_SCALE), of_bias, None
+        return None, of_weight.mul_(PIXEL_SCALE), of_bias, None, None
 
 
 _first_convolution: Callable[..., Tensor] = _FirstConvolution.apply

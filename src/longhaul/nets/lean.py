@@ -11,8 +11,6 @@ from longhaul.nets.first_convolution import first_convolution, rows_per_piece
 from longhaul.nets.nature import initialise_convolution
 from longhaul.nets.noisy import linear_layer
 
-LEAN_MINIMUM = 7
-"""The smallest height and width the two convolutions leave anything of."""
 LARGE = 36
 """From this height and width on, an image has pixels to be gathered, not tiles to be read."""
 CENTRE = 0.5
@@ -30,7 +28,8 @@ class LeanCnn(nn.Module):
     """Two convolutions and a linear layer over uint8 images, scaled by 1/255.
 
     Images of pixels are centred and read with the 8x8 and 4x4 windows of the first paper on DQN,
-    smaller ones, whose cells are things, with 3x3 windows.
+    smaller ones, whose cells are things, with 3x3 windows. Where those do not come out even they
+    reach one cell beyond the edge: every cell is read, also the lowest rows, Mario's ground.
     """
 
     def __init__(
@@ -42,17 +41,18 @@ class LeanCnn(nn.Module):
         self.rows_at_once = rows_per_piece(shape, most=LEAN_BATCH, values=LEAN_VALUES)
         has_pixels = min(height, width) >= LARGE
         self.centre = CENTRE if has_pixels else 0.0
-        windows = ((8, 4), (4, 2)) if has_pixels else ((3, 2), (3, 2))
-        (size, stride), (next_size, next_stride) = windows
-        self.first = nn.Conv2d(channels, 16, size, stride)
-        self.second = nn.Conv2d(16, 32, next_size, next_stride)
+        if has_pixels:
+            self.first = nn.Conv2d(channels, 16, 8, 4)
+            self.second = nn.Conv2d(16, 32, 4, 2)
+            left = _left(_left(height, 8, 4), 4, 2) * _left(_left(width, 8, 4), 4, 2)
+        else:
+            self.first = nn.Conv2d(channels, 16, 3, 2, (_edge(height), _edge(width)))
+            height, width = _halved(height), _halved(width)
+            self.second = nn.Conv2d(16, 32, 3, 2, (_edge(height), _edge(width)))
+            left = _halved(height) * _halved(width)
         for layer in (self.first, self.second):
             initialise_convolution(layer)
-        for size, stride in windows:
-            height, width = (height - size) // stride + 1, (width - size) // stride + 1
-        self.last = linear_layer(
-            32 * height * width, outputs, gain=math.sqrt(2.0), noise_scale=noise_scale
-        )
+        self.last = linear_layer(32 * left, outputs, gain=math.sqrt(2.0), noise_scale=noise_scale)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return [N, outputs] of images [N, channels, height, width]."""
@@ -65,3 +65,17 @@ class LeanCnn(nn.Module):
         x = self.second(x).relu_()
         result: Tensor = self.last(x.flatten(1)).relu_()
         return result
+
+
+def _left(size: int, window: int, stride: int) -> int:
+    """Return what a convolution leaves of a height or width."""
+    return (size - window) // stride + 1
+
+
+def _edge(size: int) -> int:
+    """Return how far windows of three with a stride of two reach beyond the edge to read all."""
+    return 0 if size % 2 and size >= 3 else 1
+
+
+def _halved(size: int) -> int:
+    return _left(size + 2 * _edge(size), 3, 2)
