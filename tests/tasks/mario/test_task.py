@@ -18,6 +18,7 @@ from longhaul.nets.config import PolicyConfig
 from longhaul.tasks.kind import TaskRequest
 from longhaul.tasks.mario.options import Options
 from longhaul.tasks.mario.schedule.options import HelpOptions, ScheduleOptions
+from longhaul.tasks.mario.source import GameSource
 from longhaul.tasks.mario.starts.options import StartOptions
 from longhaul.tasks.mario.task import TASK, settings_of, summarise
 
@@ -40,6 +41,24 @@ def test_a_preset_can_be_built(name: str, cartridge: Cartridge) -> None:
 
 def test_the_presets_of_the_guide_are_there() -> None:
     assert {"fast", "pixels", "recurrent", "all-stages"} <= set(TASK.preset_names())
+
+
+def test_training_may_be_stickier_than_what_is_measured() -> None:
+    options = Options(sticky=0.25, training_sticky=0.4)
+    task = TASK.build(request(options))
+    assert options.games().sticky == 0.4
+    assert Options(sticky=0.25).games().sticky == 0.25
+    assert task.evaluation.suite is not None
+    envs = task.evaluation.suite("final").envs
+    assert isinstance(envs, BatchedEnvs)
+    assert isinstance(envs.make, GameSource)
+    assert envs.make.options.sticky == 0.25
+
+
+@pytest.mark.parametrize("value", [0.1, -0.4, 1.0])
+def test_training_is_never_less_sticky_than_what_is_measured(value: float) -> None:
+    with pytest.raises(ConfigError, match=r"options.training_sticky = .* must be 0 or between"):
+        Options(sticky=0.25, training_sticky=value)
 
 
 def test_another_argument_than_the_free_cartridge_is_refused() -> None:

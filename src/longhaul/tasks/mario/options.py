@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from longhaul.core.errors import ConfigError
-from longhaul.tasks.mario.game.options import GameOptions
+from longhaul.tasks.mario.game.options import MOST_STICKY, GameOptions
 from longhaul.tasks.mario.game.scripts import parse_script
 from longhaul.tasks.mario.probe import FORWARD
 from longhaul.tasks.mario.reward.options import RewardOptions
@@ -26,6 +26,9 @@ class Options(GameOptions):
     """Episodes that begin where others ended."""
     schedule: ScheduleOptions = field(default_factory=ScheduleOptions)
     """What changes by itself while the run goes on."""
+    training_sticky: float = 0.0
+    """`sticky` for the games of training alone, to train for harder games than are measured:
+    who must expect to be heard late keeps a distance. 0 trains with `sticky`."""
     final_episodes: int = 100
     """Episodes of the evaluation at the end, on each stage; a tenth of it with many stages."""
     rehearsal_episodes: int = 24
@@ -40,6 +43,11 @@ class Options(GameOptions):
         ):
             if value < 1:
                 raise ConfigError(f"options.{name} = {value} must be at least 1")
+        if self.training_sticky and not self.sticky <= self.training_sticky <= MOST_STICKY:
+            raise ConfigError(
+                f"options.training_sticky = {self.training_sticky} must be 0 or between "
+                f"options.sticky = {self.sticky} and {MOST_STICKY}"
+            )
         parse_script(FORWARD.sub("RIGHT", self.script))
         if self.schedule.help.is_on and not self.script:
             raise ConfigError(
@@ -49,6 +57,7 @@ class Options(GameOptions):
 
     def games(self) -> GameOptions:
         """Return how the games of training are played, trails included where they are needed."""
+        played = replace(self, sticky=max(self.sticky, self.training_sticky))
         if not self.starts.is_on or self.trail:
-            return self
-        return replace(self, trail=TRAIL, trail_every=TRAIL_EVERY)
+            return played
+        return replace(played, trail=TRAIL, trail_every=TRAIL_EVERY)

@@ -13,6 +13,8 @@ from longhaul.tasks.mario.game.stages import Lottery, lottery
 
 Observation = Literal["tiles", "pixels", "both"]
 
+MOST_STICKY = 0.99
+"""Beyond it hardly any decision would be heard."""
 SCRIPT_SHARE: Setting[float] = Setting(
     "mario.script_share",
     1.0,
@@ -70,7 +72,7 @@ class GameOptions:
     def __post_init__(self) -> None:
         for name, value, low, high in (
             ("frame_skip", self.frame_skip, 1, 60),
-            ("sticky", self.sticky, 0.0, 0.99),
+            ("sticky", self.sticky, 0.0, MOST_STICKY),
             ("noop_frames", self.noop_frames, 0, 600),
             ("time_limit", self.time_limit, 0, 10**9),
             ("stagnation_limit", self.stagnation_limit, 0, 10**9),
