@@ -69,7 +69,7 @@ def test_ours_is_measured_with_one_thread_and_two_overlapped_and_not() -> None:
 
 
 def test_peers_that_are_not_installed_are_told_of() -> None:
-    config = resolve(sources("pixels"))
+    config = bench.measured_config(resolve(sources("pixels")), 4096)
     rows, left_out = bench.peer_rows(bench.PEERS, config, NOWHERE)
     assert {row.peer for row in rows} == {"sb3"}
     assert "make peers-sample-factory" in left_out[0]

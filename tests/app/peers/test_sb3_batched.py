@@ -33,6 +33,8 @@ PIXELS = (
     "learn.minibatch=16",
     "options.picture.height=40",
     "options.picture.width=40",
+    "options.held_buttons=false",
+    "policy.joint=[]",
 )
 
 
