@@ -12,6 +12,7 @@ TrunkKind = Literal["auto", "mlp", "nature", "impala", "lean"]
 ValueNetwork = Literal["auto", "separate", "shared"]
 CoreKind = Literal["none", "gru", "lstm", "transformer"]
 NoisyLayers = Literal["none", "heads", "trunk", "both"]
+ImagePrecision = Literal["float32", "bfloat16", "auto"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,10 @@ class PolicyConfig:
     """Activation of the MLP's layers."""
     image_features: int = 512
     """Outputs of an image network."""
+    image_precision: ImagePrecision = "float32"
+    """What image networks compute with. `bfloat16` takes half the memory and, on processors that
+    have it, about half the time; weights, gradients of weights and everything behind the image
+    network stay float32. `auto` is bfloat16 on a processor that has it and float32 elsewhere."""
     joint: tuple[int, ...] = ()
     """Sizes of further layers over the outputs of image networks and MLP together; only where
     policy and value share the trunk."""

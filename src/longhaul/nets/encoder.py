@@ -134,14 +134,34 @@ class Encoder(nn.Module):
         self.outputs = self.joint.outputs
         self._names = tuple((name, module_name(name)) for name in images)
         self._has_vector = vector.outputs > 0
+        self._halves_anywhere = config.image_precision == "bfloat16"
+        self._halves_on_processor = self._halves_anywhere or (
+            config.image_precision == "auto" and processor_has_halves()
+        )
 
     def forward(self, obs: TensorTree) -> Tensor:
         """Return [N, outputs]."""
-        found = [self.images[key](obs[name]) for name, key in self._names]
+        found = [self._look(key, obs[name]) for name, key in self._names]
         if self._has_vector:
             found.append(self.mlp.forward(self.vector.forward(obs)))
         together = found[0] if len(found) == 1 else torch.cat(found, 1)
         return self.joint.forward(together)
+
+    def _look(self, key: str, images: Tensor) -> Tensor:
+        """Return what an image network sees, in float32 whatever it computed with."""
+        if not (self._halves_on_processor if images.is_cpu else self._halves_anywhere):
+            seen: Tensor = self.images[key](images)
+            return seen
+        with torch.autocast(images.device.type, torch.bfloat16):
+            seen = self.images[key](images)
+        return seen.float()
+
+
+def processor_has_halves() -> bool:
+    """Whether this processor multiplies bfloat16 itself; without, it is slower than float32."""
+    return torch.backends.mkldnn.is_available() and bool(
+        torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    )
 
 
 def _image_network(part: Part, config: PolicyConfig, noise_scale: float) -> nn.Module:

@@ -17,10 +17,16 @@ convolution_backward = torch.ops.aten.convolution_backward.default
 
 
 def image_floats(images: Tensor) -> Tensor:
-    """Return uint8 images as unscaled floats with channels last."""
+    """Return uint8 images as unscaled floats of the present precision with channels last."""
     # Reordering bytes and then converting beats one call for both: 7.4 ms against 12.2 ms for
     # 256 images of 4x84x84; channels last makes the first convolution twice as fast.
-    return images.contiguous(memory_format=torch.channels_last).float()
+    return images.contiguous(memory_format=torch.channels_last).to(_float_type(images))
+
+
+def _float_type(images: Tensor) -> torch.dtype:
+    """Return what convolutions compute with; all bytes are whole numbers in bfloat16 too."""
+    device = images.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
 
 
 def scaled_weight(layer: nn.Conv2d) -> Tensor:
@@ -42,7 +48,7 @@ def first_convolution(layer: nn.Conv2d, images: Tensor, *, centre: float = 0.0) 
         assert bias is not None, "there is nothing to take the centre from"
         # Every window holds it once for each weight, so that no pixel has to be touched.
         bias = bias - centre * layer.weight.sum((1, 2, 3))
-    if torch.is_grad_enabled() and images.is_cpu and not torch.is_autocast_enabled("cpu"):
+    if torch.is_grad_enabled() and images.is_cpu:
         kept = images.contiguous(memory_format=torch.channels_last)
         return _first_convolution(kept, layer.weight, bias, stride, padding)
     return F.conv2d(image_floats(images), scaled_weight(layer), bias, stride, padding)
@@ -80,10 +86,11 @@ class _FirstConvolution(torch.autograd.Function):
         padding: tuple[int, int],
     ) -> Tensor:
         """Return the convolution and keep what its gradient needs."""
-        scaled = _scaled(weight)
+        float_type = _float_type(images)
+        scaled = _scaled(weight).to(float_type)
         ctx.save_for_backward(images, scaled)
         ctx.stride, ctx.padding = stride, padding
-        return F.conv2d(images.float(), scaled, bias, stride, padding)
+        return F.conv2d(images.to(float_type), scaled, bias.to(float_type), stride, padding)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor, None, None]:
@@ -92,7 +99,7 @@ class _FirstConvolution(torch.autograd.Function):
         images, scaled = ctx.saved_tensors
         _, of_weight, of_bias = convolution_backward(
             grad,
-            images.float(),
+            images.to(scaled.dtype),
             scaled,
             [scaled.shape[0]],
             ctx.stride,
@@ -103,7 +110,7 @@ class _FirstConvolution(torch.autograd.Function):
             1,
             [False, True, True],
         )
-        return None, of_weight.mul_(PIXEL_SCALE), of_bias, None, None
+        return None, of_weight.float().mul_(PIXEL_SCALE), of_bias.float(), None, None
 
 
 _first_convolution: Callable[..., Tensor] = _FirstConvolution.apply

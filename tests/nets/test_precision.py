@@ -1,0 +1,100 @@
+"""Image networks that compute in bfloat16 are those of float32, but for rounding."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from longhaul.core.spaces import EnvSpec
+from longhaul.nets.actor_critic import ActorCritic, build_policy
+from longhaul.nets.config import ImagePrecision, PolicyConfig, TrunkKind
+from longhaul.nets.encoder import processor_has_halves
+from tests.nets.rolling import ACTIONS, MIXED, SETTINGS, Rolled, roll
+
+TRUNKS: tuple[TrunkKind, ...] = ("nature", "impala", "lean")
+SMALL = PolicyConfig(hidden=(16,), image_features=24, activation="relu")
+SPEC = EnvSpec("fake", MIXED, ACTIONS["categorical"], has_masks=True)
+ROUNDING = 0.02
+"""Three digits are left of a product, and a few of them are added up."""
+
+
+def make(trunk: TrunkKind, precision: ImagePrecision) -> ActorCritic:
+    """Return a policy with the same weights for every precision."""
+    torch.manual_seed(3)
+    config = dataclasses.replace(SMALL, trunk=trunk, image_precision=precision)
+    policy = build_policy(SPEC, config)
+    with torch.no_grad():
+        # Small heads would hide any difference.
+        policy.policy_head.layer.weight.mul_(30.0)
+    return policy
+
+
+def gradients(policy: ActorCritic, rolled: Rolled) -> dict[str, Tensor]:
+    policy.zero_grad()
+    judged = policy.judge(rolled.sequences, SETTINGS)
+    (judged.log_prob.sum() + judged.value.square().sum()).backward()
+    return {
+        name: parameter.grad
+        for name, parameter in policy.named_parameters()
+        if parameter.grad is not None
+    }
+
+
+@pytest.mark.parametrize("trunk", TRUNKS)
+def test_halves_see_what_floats_see(trunk: TrunkKind) -> None:
+    rolled = roll(make(trunk, "float32"), SPEC, steps=5, rows=4, seed=1)
+    judged = make(trunk, "bfloat16").judge(rolled.sequences, SETTINGS)
+    assert judged.log_prob.dtype == judged.value.dtype == torch.float32
+    assert not torch.equal(judged.value, rolled.value), "nothing was rounded"
+    torch.testing.assert_close(judged.log_prob, rolled.log_prob, atol=ROUNDING, rtol=ROUNDING)
+    torch.testing.assert_close(judged.value, rolled.value, atol=ROUNDING, rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("trunk", TRUNKS)
+def test_halves_learn_in_the_direction_of_floats(trunk: TrunkKind) -> None:
+    exact = make(trunk, "float32")
+    rolled = roll(exact, SPEC, steps=5, rows=4, seed=1)
+    expected = gradients(exact, rolled)
+    found = gradients(make(trunk, "bfloat16"), rolled)
+    assert found.keys() == expected.keys()
+    for name, gradient in found.items():
+        assert gradient.dtype == torch.float32
+        likeness = F.cosine_similarity(gradient.flatten(), expected[name].flatten(), dim=0)
+        assert likeness > 0.99, name
+
+
+@pytest.mark.parametrize("trunk", TRUNKS)
+def test_judging_repeats_acting_in_halves(trunk: TrunkKind) -> None:
+    policy = make(trunk, "bfloat16")
+    rolled = roll(policy, SPEC, steps=5, rows=4, seed=2)
+    judged = policy.judge(rolled.sequences, SETTINGS)
+    torch.testing.assert_close(judged.log_prob, rolled.log_prob, atol=ROUNDING, rtol=ROUNDING)
+    torch.testing.assert_close(judged.value, rolled.value, atol=ROUNDING, rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("trunk", TRUNKS)
+def test_learning_in_halves_is_repeatable_bit_by_bit(trunk: TrunkKind) -> None:
+    policy = make(trunk, "bfloat16")
+    rolled = roll(policy, SPEC, steps=5, rows=4, seed=2)
+    first = {name: gradient.clone() for name, gradient in gradients(policy, rolled).items()}
+    again = gradients(policy, rolled)
+    assert all(torch.equal(first[name], again[name]) for name in first)
+
+
+def test_weights_are_saved_alike_whatever_computes_with_them() -> None:
+    halves, floats = make("lean", "bfloat16"), make("lean", "float32")
+    assert {part.dtype for part in halves.state_dict().values()} == {torch.float32}
+    floats.load_state_dict(halves.state_dict())
+    halves.load_state_dict(floats.state_dict())
+
+
+def test_auto_leaves_the_precision_to_the_processor() -> None:
+    rolled = roll(make("lean", "float32"), SPEC, steps=2, rows=4, seed=1)
+    chosen: ImagePrecision = "bfloat16" if processor_has_halves() else "float32"
+    expected = make("lean", chosen).judge(rolled.sequences, SETTINGS)
+    found = make("lean", "auto").judge(rolled.sequences, SETTINGS)
+    assert torch.equal(found.value, expected.value)
