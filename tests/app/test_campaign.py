@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.app.campaign import CampaignRequest, CampaignRunner, run_campaign, seconds_of
-from longhaul.app.campaign_plan import PATIENCE, CourseState, next_course
+from longhaul.app.campaign_plan import PATIENCE, CourseState, next_course, teacher_of
 from longhaul.app.campaign_process import Piece, carry_out
 from longhaul.core.errors import ConfigError
 from longhaul.runs.directory import create_run
@@ -111,6 +112,55 @@ def test_a_course_learns_from_the_one_that_is_cleared_most_often(tmp_path: Path)
     taught = {name: set(map(tuple, told)) for name, told in _by_course(world).items()}
     assert taught["a"] == {()}
     assert taught["b"] == taught["c"] == {(report.states[0].run,)}, "the same in every slice"
+
+
+def test_a_course_learns_from_one_that_is_like_it_and_cleared() -> None:
+    states = (
+        CourseState("often", rate=0.9, run="runs/often"),
+        CourseState("alike", rate=0.1, run="runs/alike"),
+        CourseState("twin", rate=0.0, run="runs/twin"),
+    )
+    assert teacher_of(states, like=("twin", "alike")) == "runs/alike"
+    assert teacher_of(states, like=("twin",)) == "runs/often"
+    assert teacher_of(states) == "runs/often"
+
+
+def test_a_given_teacher_teaches_until_a_course_is_cleared(tmp_path: Path) -> None:
+    world = World(tmp_path, {"a": [(0.0, 1.0)], "b": [(0.9, 1.0)], "c": [(0.85, 1.0)]})
+    report = campaign(world, budget_seconds=30.0, teacher="runs/known").run()
+    assert world.teachers == [["runs/known"], ["runs/known"], [report.states[1].run]]
+
+
+def test_several_courses_are_trained_at_a_time_and_none_twice(tmp_path: Path) -> None:
+    world = World(tmp_path, {name: [(0.0, 50.0), (0.9, 50.0)] for name in "abcd"})
+    honest, together, busy = world.carry_out, threading.Barrier(2), set[str]()
+    lock = threading.Lock()
+
+    def side_by_side(piece: Piece) -> int:
+        name = piece.command[piece.command.index("--name") + 1]
+        assert name not in busy
+        busy.add(name)
+        together.wait(timeout=30.0)
+        with lock:
+            busy.remove(name)
+            return honest(piece)
+
+    world.carry_out = side_by_side  # type: ignore[method-assign]
+    report = campaign(world, jobs=2, budget_seconds=1000.0).run()
+    assert sorted(world.given) == sorted("abcd" * 2)
+    assert report.cleared == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"jobs": 0}, "--jobs must be at least 1, not 0"),
+        ({"teacher": "runs/a", "transfer": False}, "exclude each other"),
+    ],
+)
+def test_impossible_campaigns_are_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        CampaignRequest(task="toy", **change)
 
 
 def test_courses_can_begin_from_scratch(tmp_path: Path) -> None:

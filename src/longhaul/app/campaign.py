@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -61,9 +62,17 @@ class CampaignRequest:
     root: Path = Path("runs")
     films: bool = True
     transfer: bool = True
-    """Whether a course begins with the weights of the one that is cleared most often."""
+    """Whether a course begins with the weights of one that is cleared already."""
+    teacher: str = ""
+    """The run whose weights courses begin with as long as none is cleared."""
+    jobs: int = 1
+    """How many courses are trained at a time."""
 
     def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise ConfigError(f"--jobs must be at least 1, not {self.jobs}")
+        if self.teacher and not self.transfer:
+            raise ConfigError("--teacher and --no-transfer exclude each other")
         for flag, seconds in (("--budget", self.budget_seconds), ("--slice", self.slice_seconds)):
             if not seconds > 0:
                 raise ConfigError(f"{flag} must be more than 0 seconds, not {seconds}")
@@ -181,27 +190,51 @@ class CampaignRunner:
 
     def run(self) -> CampaignReport:
         """Train until the budget is spent, all courses reach the target, or it is stopped."""
-        request = self._request
         self._save()
-        while self._spent < request.budget_seconds and self._stop_reason() is None:
-            name = next_course(self.report.states, target=request.target)
-            if name is None:
-                break
-            began = self._clock()
-            seconds = min(request.slice_seconds, request.budget_seconds - self._spent)
-            self._tell(f"{name}: trains for {seconds / 60:.1f} min{self._so_far()}")
-            state = self._train(name, seconds)
-            took = self._clock() - began
-            self._spent += took
-            state = replace(state, seconds=state.seconds + took)
-            self._states[name] = state
-            self._save()
-            why = state.problem or state.blocked
-            self._tell(
-                f"{name}: clear rate {state.rate:.2f}, progress {state.progress:.0f}, "
-                f"{state.seconds / 60:.1f} min{f'; {why}' if why else ''}"
+        began, before = self._clock(), self._spent
+        under_way: dict[Future[CourseState], str] = {}
+        with ThreadPoolExecutor(self._request.jobs, thread_name_prefix="course") as pool:
+            while True:
+                while (name := self._next(set(under_way.values()))) is not None:
+                    under_way[pool.submit(self._train, name, self._begin(name))] = name
+                if not under_way:
+                    return self.report
+                done, _ = wait(under_way, return_when=FIRST_COMPLETED)
+                self._spent = before + self._clock() - began
+                for future in done:
+                    self._finish(under_way.pop(future), future.result())
+
+    def _next(self, busy: set[str]) -> str | None:
+        """Return the course to give a slice to at once, None if there is nothing to begin."""
+        request = self._request
+        is_over = self._spent >= request.budget_seconds or self._stop_reason() is not None
+        if is_over or len(busy) >= request.jobs:
+            return None
+        return next_course(self.report.states, target=request.target, busy=busy)
+
+    def _begin(self, name: str) -> float:
+        """Tell that a course gets a slice and return how many seconds it has."""
+        state, request = self._states[name], self._request
+        if request.transfer and not state.worths and not state.run:
+            # Kept before anything can happen: a run goes on only with the config it began with.
+            teacher = teacher_of(
+                self.report.states, like=self._courses[name].like, otherwise=request.teacher
             )
-        return self.report
+            self._states[name] = replace(state, teacher=teacher)
+            self._save()
+        seconds = min(request.slice_seconds, request.budget_seconds - self._spent)
+        self._tell(f"{name}: trains for {seconds / 60:.1f} min{self._so_far()}")
+        return seconds
+
+    def _finish(self, name: str, state: CourseState) -> None:
+        """Keep what a slice has brought, and tell it."""
+        self._states[name] = state
+        self._save()
+        why = state.problem or state.blocked
+        self._tell(
+            f"{name}: clear rate {state.rate:.2f}, progress {state.progress:.0f}, "
+            f"{state.seconds / 60:.1f} min{f'; {why}' if why else ''}"
+        )
 
     def _so_far(self) -> str:
         """Return how much of the budget is spent and how many courses are cleared, in words."""
@@ -210,11 +243,12 @@ class CampaignRunner:
 
     def _train(self, name: str, seconds: float) -> CourseState:
         """Give one slice to a course and return what it has come to."""
+        began = self._clock()
+        state = self._slice(name, seconds)
+        return replace(state, seconds=state.seconds + self._clock() - began)
+
+    def _slice(self, name: str, seconds: float) -> CourseState:
         state, request = self._states[name], self._request
-        if request.transfer and not state.worths and not state.run:
-            # Kept before anything can happen: a run goes on only with the config it began with.
-            state = self._states[name] = replace(state, teacher=teacher_of(self.report.states))
-            self._save()
         arguments = self._arguments(self._courses[name], state)
         command = longhaul_command("train", request.task, *arguments)
         log = request.folder / f"{slug(name)}.log"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 PIXELS_PER_CLEAR = 3000.0
@@ -58,13 +59,17 @@ class CourseState:
         return 0.5 * last + OPTIMISM / (1 + len(self.worths) + 2 * self.idle)
 
 
-def next_course(states: tuple[CourseState, ...], *, target: float) -> str | None:
+def next_course(
+    states: tuple[CourseState, ...], *, target: float, busy: Collection[str] = ()
+) -> str | None:
     """Return the course the next slice goes to, None if there is nothing left to do.
+
+    Those that are `busy` are being trained already.
 
     Every course is tried once, in order. After that the one that promises most is next; one that
     has stopped moving waits until all others have.
     """
-    able = [state for state in states if not state.problem and not state.is_over]
+    able = [s for s in states if not s.problem and not s.is_over and s.name not in busy]
     for state in able:
         if not state.worths:
             return state.name
@@ -75,7 +80,16 @@ def next_course(states: tuple[CourseState, ...], *, target: float) -> str | None
     return max(moving or open_, key=lambda state: (state.promise(), -len(state.worths))).name
 
 
-def teacher_of(states: tuple[CourseState, ...]) -> str:
-    """Return the run that a course not begun yet learns from: the one that clears most often."""
-    able = [state for state in states if state.rate > 0 and state.run]
-    return max(able, key=lambda state: state.rate).run if able else ""
+def teacher_of(
+    states: tuple[CourseState, ...], *, like: tuple[str, ...] = (), otherwise: str = ""
+) -> str:
+    """Return the run that a course not begun yet learns from.
+
+    It is the first of the courses it is `like` that was cleared at all, then the one that is
+    cleared most often.
+    """
+    able = {state.name: state for state in states if state.rate > 0 and state.run}
+    for name in like:
+        if name in able:
+            return able[name].run
+    return max(able.values(), key=lambda state: state.rate).run if able else otherwise

@@ -35,9 +35,15 @@ def campaign(
         bool,
         typer.Option(
             "--transfer/--no-transfer",
-            help="Begin a course with the weights of the one that is cleared most often.",
+            help="Begin a course with the weights of one that is cleared: the most alike, "
+            "or else the one that is cleared most often.",
         ),
     ] = True,
+    teacher: Annotated[
+        str,
+        typer.Option(help="A run whose weights courses begin with as long as none is cleared."),
+    ] = "",
+    jobs: Annotated[int, typer.Option(help="How many courses are trained at a time.")] = 1,
     runs_root: options.RunsRoot = Path("runs"),
     as_json: options.AsJson = False,
 ) -> None:
@@ -56,6 +62,8 @@ def campaign(
         root=runs_root,
         films=films,
         transfer=transfer,
+        teacher=teacher,
+        jobs=jobs,
     )
     report = run_campaign(request, lambda text: typer.echo(text, err=True))
     typer.echo(report.as_json() if as_json else report.as_text())

@@ -90,6 +90,8 @@ class Course:
     name: str
     overrides: tuple[str, ...]
     """What makes a run train on it, as `--set` takes it."""
+    like: tuple[str, ...] = ()
+    """Names of courses whose weights are worth beginning with, the most alike first."""
 
 
 @dataclass(frozen=True, slots=True)

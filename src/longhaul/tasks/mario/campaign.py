@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,43 @@ STRETCH = 64
 """Ends within so many pixels are counted as one obstacle."""
 
 
+TWINS = {"5-3": "1-3", "5-4": "2-4", "6-4": "1-4", "7-2": "2-2", "7-3": "2-3"}
+"""Stages that are earlier ones again, with more in the way."""
+FAMILIES = (
+    ("1-2", "4-2"),
+    ("1-3", "3-3", "4-3", "5-3", "6-3"),
+    ("1-4", "2-4", "3-4", "4-4", "5-4", "6-4", "7-4"),
+    ("2-2", "7-2"),
+    ("2-3", "7-3"),
+)
+"""Stages of a kind: underground, on islands, castles, in water, on bridges; the others are on
+open ground."""
+PIPE_STAGE = "8-4"
+PIPE_BUTTONS = ("DOWN", "RIGHT", "RIGHT+A", "RIGHT+B", "RIGHT+A+B", "A", "LEFT")
+"""Who does not go down the right pipes of 8-4 walks in circles. Elsewhere DOWN does what NOOP does,
+in whose place it is: weights of other stages fit."""
+COURSE_OVERRIDES = (
+    "options.training_sticky=0.0",
+    "options.rehearsal_episodes=48",
+    "options.starts.frontier_share=0.3",
+    "evaluate.every_iterations=30",
+)
+"""What suits stages nobody has cleared yet: games no harder than those that are measured, more
+starts at the far end, and short but frequent evaluations, so that none is trained too long."""
+
+
+def _course(name: str) -> Course:
+    twin = (TWINS[name],) if name in TWINS else ()
+    family = next((own for own in FAMILIES if name in own), ())
+    like = dict.fromkeys((*twin, *(other for other in family if other != name)))
+    pipes = (f"options.buttons={json.dumps(PIPE_BUTTONS)}",) if name == PIPE_STAGE else ()
+    return Course(
+        name,
+        (f'options.stages=["{name}"]', *COURSE_OVERRIDES, *pipes),
+        tuple(like),
+    )
+
+
 def stage_courses(text: str) -> tuple[Course, ...]:
     """Return the stages of `all`, or of single ones and spans by commas: `1-1,1-3..2-2`."""
     if text.strip() == "all":
@@ -21,7 +59,7 @@ def stage_courses(text: str) -> tuple[Course, ...]:
     else:
         stages = lottery(tuple(part.strip() for part in text.split(","))).stages
     names = dict.fromkeys(str(stage) for stage in stages)
-    return tuple(Course(name, (f'options.stages=["{name}"]',)) for name in names)
+    return tuple(_course(name) for name in names)
 
 
 def obstacle(row: Mapping[str, Any]) -> str:
