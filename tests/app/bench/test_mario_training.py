@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import sys
@@ -66,6 +67,25 @@ def test_ours_is_measured_with_one_thread_and_two_overlapped_and_not() -> None:
         "longhaul, 1 thread, overlap / off",
         "longhaul, 2 threads, overlap / off",
     }
+
+
+def test_ours_is_measured_as_exactly_as_the_peers_and_as_the_preset_has_it() -> None:
+    ways = bench.our_ways(resolve(sources("pixels", "policy.image_precision=bfloat16")))
+    assert len(ways) == 8
+    assert {way.precision for way in ways[:4]} == {"float32"}
+    assert ways[-1].title == "longhaul, bfloat16 precision, 2 threads, overlap"
+    run = ways[-1].of(resolve(sources("pixels")))
+    assert (run.policy.image_precision, run.threads, run.collect.overlap) == ("bfloat16", 2, True)
+
+
+def test_peers_are_compared_with_our_best_of_each_precision() -> None:
+    exact, rounded = trained("exact", (100, 50)), trained("rounded", (200, 80))
+    rounded = dataclasses.replace(rounded, precision="bfloat16")
+    peer = trained("peer", (50, 20), ours=False)
+    speeds = PresetSpeeds("pixels", "alike", (exact, exact, rounded, rounded), (peer,))
+    found = dict(speeds.ratios())
+    assert found["exact / peer"]["steps/s"] == (2.0,)
+    assert found["rounded / peer"]["steps/s"] == (4.0,)
 
 
 def test_peers_that_are_not_installed_are_told_of() -> None:

@@ -10,6 +10,10 @@ from typing import Any
 
 from longhaul.app.bench.mario import Speed
 from longhaul.app.text import columns
+from longhaul.nets.config import ImagePrecision
+
+EQUAL_PRECISION: ImagePrecision = "float32"
+"""What every peer computes with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,8 @@ class Trained:
     shares: dict[str, float] = field(default_factory=dict)
     """Where the time of the last repeat went; only of ours."""
     has_our_consoles: bool = True
+    precision: str = EQUAL_PRECISION
+    """What image networks computed with."""
 
     @property
     def wall(self) -> tuple[float, ...]:
@@ -60,10 +66,11 @@ class PresetSpeeds:
     left_out: tuple[str, ...] = ()
 
     def ratios(self) -> Iterator[tuple[str, dict[str, tuple[float, ...]]]]:
-        """Yield our best over each peer, and overlap on over off."""
-        best = fastest(self.ours)
-        for peer in self.peers:
-            yield f"{best.name} / {peer.name}", best.ratio(peer)
+        """Yield our best of each precision over each peer, and overlap on over off."""
+        for precision in dict.fromkeys(row.precision for row in self.ours):
+            best = fastest(tuple(row for row in self.ours if row.precision == precision))
+            for peer in self.peers:
+                yield f"{best.name} / {peer.name}", best.ratio(peer)
         for off, on in zip(self.ours[::2], self.ours[1::2], strict=True):
             yield f"{on.name} / off", on.ratio(off)
 

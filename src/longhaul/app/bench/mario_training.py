@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from longhaul.app.bench.mario import Speed
-from longhaul.app.bench.mario_table import PresetSpeeds, Trained, Training
+from longhaul.app.bench.mario_table import EQUAL_PRECISION, PresetSpeeds, Trained, Training
 from longhaul.app.bench.training import (
     BenchRequest,
     CpuStopwatch,
@@ -27,6 +27,7 @@ from longhaul.app.peers import sb3_today as peer_sb3_today
 from longhaul.app.peers.script import isolated, missing, run_peer_script
 from longhaul.app.registry import Reference
 from longhaul.core.errors import ConfigError
+from longhaul.nets.config import ImagePrecision
 
 PEERS = ("sb3", "sample-factory", "sb3-today")
 BOTH_PRESETS = ("fast", "pixels")
@@ -50,6 +51,31 @@ class PeerPythons:
 
     today: Path = Path(".venv-peers/bin/python")
     sample_factory: Path = Path(".venv-sample-factory/bin/python")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to run ours."""
+
+    precision: ImagePrecision
+    threads: int
+    overlap: bool
+
+    @property
+    def title(self) -> str:
+        """What is said of it."""
+        precision = "" if self.precision == EQUAL_PRECISION else f", {self.precision} precision"
+        threads = f"{self.threads} thread{'s' * (self.threads > 1)}"
+        return f"longhaul{precision}, {threads}{', overlap' * self.overlap}"
+
+    def of(self, config: RunConfig) -> RunConfig:
+        """Return a configuration run this way."""
+        return replace(
+            config,
+            threads=self.threads,
+            collect=replace(config.collect, overlap=self.overlap),
+            policy=replace(config.policy, image_precision=self.precision),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +130,8 @@ def bench_preset(
     tell: Callable[[str], None],
 ) -> PresetSpeeds:
     """Measure all systems in turn, again and again."""
-    ours: dict[tuple[int, bool], list[Speed]] = {}
-    shares: dict[tuple[int, bool], dict[str, float]] = {}
+    ours: dict[Way, list[Speed]] = {}
+    shares: dict[Way, dict[str, float]] = {}
     theirs: list[list[Speed]] = [[] for _ in rows]
 
     def keep(speeds: list[Speed], title: str, speed: Speed) -> None:
@@ -113,17 +139,17 @@ def bench_preset(
         tell(f"{preset}: {title}: {speed.wall:,.0f} steps/s, {speed.per_core:,.0f} steps/CPU-s")
 
     for _ in range(repeats):
-        for key in itertools.product(THREADS, (False, True)):
-            threads, overlap = key
-            speed, shares[key] = measure_ours(config, threads=threads, overlap=overlap)
-            keep(ours.setdefault(key, []), our_title(*key), speed)
+        for way in our_ways(config):
+            speed, shares[way] = measure_ours(way.of(config))
+            keep(ours.setdefault(way, []), way.title, speed)
         for row, speeds in zip(rows, theirs, strict=True):
             keep(speeds, row.title, speed_of(row.measure(config)))
     return PresetSpeeds(
         preset,
         conditions(config),
         tuple(
-            Trained(our_title(*key), tuple(each), shares=shares[key]) for key, each in ours.items()
+            Trained(way.title, tuple(each), shares=shares[way], precision=way.precision)
+            for way, each in ours.items()
         ),
         tuple(
             Trained(row.title, tuple(each), has_our_consoles=row.has_our_consoles)
@@ -155,16 +181,14 @@ def conditions(config: RunConfig) -> str:
     )
 
 
-def our_title(threads: int, overlap: bool) -> str:  # noqa: FBT001 - unpacked from a key
-    """Return what our own measurement is called."""
-    return f"longhaul, {threads} thread{'s' * (threads > 1)}{', overlap' * overlap}"
+def our_ways(config: RunConfig) -> tuple[Way, ...]:
+    """Return how we are measured: as exactly as the peers, and as the preset has it."""
+    seen = dict.fromkeys((EQUAL_PRECISION, config.policy.image_precision))
+    return tuple(Way(*way) for way in itertools.product(seen, THREADS, (False, True)))
 
 
-def measure_ours(
-    config: RunConfig, *, threads: int, overlap: bool
-) -> tuple[Speed, dict[str, float]]:
+def measure_ours(config: RunConfig) -> tuple[Speed, dict[str, float]]:
     """Return our speed in a complete run, logs and checkpoints included, and the time shares."""
-    config = replace(config, threads=threads, collect=replace(config.collect, overlap=overlap))
     watch = CpuStopwatch()
     rows = measure_run(config, watch)
     return Speed(*watch.rates), time_shares(rows[1:])
