@@ -27,7 +27,8 @@ EVERYTHING = (
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cartridge")
-def test_a_run_with_hard_starts_replay_and_overlap_resumes_bit_for_bit() -> None:
-    config = resolve(ConfigSources(task="mario", overrides=(*SMALL, *EVERYTHING)))
+@pytest.mark.parametrize("preset", ["fast", "pixels"])
+def test_a_run_with_hard_starts_replay_and_overlap_resumes_bit_for_bit(preset: str) -> None:
+    config = resolve(ConfigSources("mario", preset, overrides=(*SMALL, *EVERYTHING)))
     report = verify(config, Trial(iterations=6, interruptions=2))
     assert report.equal, report.as_text()
