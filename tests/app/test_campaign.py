@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.app.campaign import CampaignRequest, CampaignRunner, run_campaign, seconds_of
-from longhaul.app.campaign_plan import PATIENCE, CourseState, next_course, teacher_of
+from longhaul.app.campaign_plan import PATIENCE, CourseState, next_course, slice_of, teacher_of
 from longhaul.app.campaign_process import Piece, carry_out
 from longhaul.core.errors import ConfigError
 from longhaul.runs.directory import create_run
@@ -155,6 +155,7 @@ def test_several_courses_are_trained_at_a_time_and_none_twice(tmp_path: Path) ->
     ("change", "words"),
     [
         ({"jobs": 0}, "--jobs must be at least 1, not 0"),
+        ({"slice_seconds": 0.0}, "--slice must be more than 0 seconds"),
         ({"teacher": "runs/a", "transfer": False}, "exclude each other"),
     ],
 )
@@ -220,6 +221,13 @@ def test_a_wrong_name_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_teacher_that_is_none_leaves_nothing_behind(tmp_path: Path) -> None:
+    request = CampaignRequest(task="mario", teacher="runs/nobody", root=tmp_path)
+    with pytest.raises(ConfigError, match="--teacher runs/nobody is neither a run nor a checkp"):
+        run_campaign(request, print)
+    assert not list(tmp_path.iterdir())
+
+
 def test_every_slice_is_told_before_it_begins(tmp_path: Path) -> None:
     world = World(tmp_path, {"a": [(0.9, 10.0)], "b": [(0.9, 10.0)]})
     campaign(world, budget_seconds=120.0, slice_seconds=60.0).run()
@@ -258,6 +266,16 @@ def test_a_slice_too_short_for_a_run_to_begin_is_no_failure(tmp_path: Path) -> N
     world.carry_out = slow_at_first  # type: ignore[method-assign]
     (state,) = campaign(world).run().states
     assert (state.problem, state.rate, len(calls)) == ("", 0.9, 2)
+
+
+@pytest.mark.parametrize(
+    ("budget", "courses", "jobs", "seconds"),
+    [(7200.0, 32, 1, 112.5), (7200.0, 32, 2, 225.0), (600.0, 32, 1, 60.0), (7200.0, 1, 1, 240.0)],
+)
+def test_trying_all_courses_takes_half_the_budget_if_slices_are_of_use(
+    budget: float, courses: int, jobs: int, seconds: float
+) -> None:
+    assert slice_of(budget, courses, jobs=jobs) == seconds
 
 
 states = st.builds(

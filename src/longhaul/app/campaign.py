@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
-from longhaul.app.campaign_plan import CourseState, next_course, teacher_of
+from longhaul.app.campaign_plan import CourseState, next_course, slice_of, teacher_of
 from longhaul.app.campaign_process import Piece, carry_out
 from longhaul.app.child_process import longhaul_command
+from longhaul.app.first_weights import find_weights
 from longhaul.app.registry import find_kind
 from longhaul.app.text import columns
 from longhaul.core.errors import ConfigError, LonghaulError
@@ -53,7 +54,8 @@ class CampaignRequest:
     task: str
     courses: str = "all"
     budget_seconds: float = 7200.0
-    slice_seconds: float = 240.0
+    slice_seconds: float | None = None
+    """How long a course is trained at a time; None: so that trying all takes half the budget."""
     target: float = 0.8
     """The clear rate at which a course is left."""
     name: str = "campaign"
@@ -74,7 +76,7 @@ class CampaignRequest:
         if self.teacher and not self.transfer:
             raise ConfigError("--teacher and --no-transfer exclude each other")
         for flag, seconds in (("--budget", self.budget_seconds), ("--slice", self.slice_seconds)):
-            if not seconds > 0:
+            if seconds is not None and not seconds > 0:
                 raise ConfigError(f"{flag} must be more than 0 seconds, not {seconds}")
         if not 0 < self.target <= 1:
             raise ConfigError(f"--target must be above 0 and at most 1, not {self.target}")
@@ -176,6 +178,9 @@ class CampaignRunner:
         self._carry_out = carry_out
         self._courses = {course.name: course for course in campaign.courses(request.courses)}
         self._request = request
+        self._slice_seconds = request.slice_seconds or slice_of(
+            request.budget_seconds, len(self._courses), jobs=request.jobs
+        )
         self._tell = tell
         self._clock = clock
         self._states = {name: CourseState(name) for name in self._courses}
@@ -222,7 +227,7 @@ class CampaignRunner:
             )
             self._states[name] = replace(state, teacher=teacher)
             self._save()
-        seconds = min(request.slice_seconds, request.budget_seconds - self._spent)
+        seconds = min(self._slice_seconds, request.budget_seconds - self._spent)
         self._tell(f"{name}: trains for {seconds / 60:.1f} min{self._so_far()}")
         return seconds
 
@@ -362,7 +367,10 @@ def run_campaign(request: CampaignRequest, tell: Callable[[str], None]) -> Campa
     campaign = find_kind(request.task).campaign
     if campaign is None:
         raise ConfigError(f"task {request.task!r} has no courses to make a campaign of")
-    campaign.courses(request.courses)  # a wrong name is told before a folder is made
+    # What is wrong is told before a folder is made.
+    campaign.courses(request.courses)
+    if request.teacher:
+        find_weights(Path(request.teacher), f"--teacher {request.teacher}")
     try:
         request.folder.mkdir(parents=True, exist_ok=True)
         with (

@@ -12,6 +12,14 @@ OPTIMISM = 0.3
 PATIENCE = 3
 """Slices in a row without any gain after which a course waits for the others."""
 SMALLEST_GAIN = 0.01
+SHORTEST_SLICE, LONGEST_SLICE = 60.0, 240.0
+"""Seconds: less is lost to starting runs, more is lost on courses that bring nothing."""
+
+
+def slice_of(budget_seconds: float, courses: int, *, jobs: int) -> float:
+    """Return how long a course is trained at a time, so that trying all takes half the budget."""
+    share = budget_seconds * jobs / (2 * max(courses, 1))
+    return min(max(share, SHORTEST_SLICE), LONGEST_SLICE)
 
 
 @dataclass(frozen=True, slots=True)

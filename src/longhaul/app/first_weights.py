@@ -26,7 +26,7 @@ def begin_with(
     if not config.start_from or read_checkpoints(run):
         return
     place = Path(config.start_from)
-    loaded = None if is_exported(place) else _find(place)
+    loaded = find_weights(place, f"start_from = {config.start_from!r}")
     try:
         policy.load_state_dict(
             load_policy(place).policy.state_dict()
@@ -42,14 +42,18 @@ def begin_with(
     tell(f"beginning with the weights of {place if loaded is None else loaded.path}")
 
 
-def _find(path: Path) -> Loaded:
+def find_weights(path: Path, said: str) -> Loaded | None:
+    """Return the best checkpoint of a run or the one at `path`; None for an exported policy.
+
+    If it is none of them, the error begins with what the user `said`.
+    """
+    if is_exported(path):
+        return None
     if (path / MANIFEST_FILE).is_file():
         return load_named(path)
     run = RunDirectory(path)
     if not run.record.is_file():
-        raise ConfigError(
-            f"start_from = {str(path)!r} is neither a run nor a checkpoint nor an exported policy"
-        )
+        raise ConfigError(f"{said} is neither a run nor a checkpoint nor an exported policy")
     try:
         return find_checkpoint(run, "best")
     except CheckpointError:

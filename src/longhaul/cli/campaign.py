@@ -22,8 +22,13 @@ def campaign(
     ] = "all",
     budget: Annotated[str, typer.Option(help="How long to train in all: 90s, 15m, 2h.")] = "2h",
     slice_: Annotated[
-        str, typer.Option("--slice", help="How long a course is trained at a time.")
-    ] = "4m",
+        str,
+        typer.Option(
+            "--slice",
+            help="How long a course is trained at a time; empty: 1m to 4m, so that trying all "
+            "takes half the budget.",
+        ),
+    ] = "",
     target: Annotated[float, typer.Option(help="The clear rate at which a course is left.")] = 0.8,
     name: Annotated[str, typer.Option(help="The campaign's name.")] = "campaign",
     preset: options.Preset = "",
@@ -54,7 +59,7 @@ def campaign(
         task=task,
         courses=stages,
         budget_seconds=seconds_of(budget),
-        slice_seconds=seconds_of(slice_),
+        slice_seconds=seconds_of(slice_) if slice_ else None,
         target=target,
         name=name,
         preset=preset,
