@@ -25,6 +25,7 @@ from longhaul.app.peers.sb3_batched import lean_trunk
 from longhaul.app.peers.script import read_result, run_peer_script
 from longhaul.core.errors import ConfigError
 from longhaul.nets.lean import CENTRE, LeanCnn
+from longhaul.tasks.mario.rom import packaged_rom
 from tests.app.small import SMALL
 
 ROOT = Path(__file__).parents[3]
@@ -181,6 +182,16 @@ def test_sample_factory_gets_our_batch_and_epochs() -> None:
     assert (given["rollout"], given["batch_size"], given["num_epochs"]) == ("128", "512", "3")
     assert given["num_batches_per_epoch"] == "8"
     assert (given["async_rl"], given["serial_mode"]) == ("True", "False")
+
+
+def test_another_interpreter_is_told_where_our_copy_of_the_game_is() -> None:
+    free = resolve(sources("pixels"))
+    assert bench.with_our_copy(free) == free.options
+    if packaged_rom() is None:
+        pytest.skip("there is no copy of the game")
+    options = bench.with_our_copy(resolve(ConfigSources("mario", "pixels")))
+    assert Path(options["rom"]).is_file()
+    assert Path(options["rom"]).is_absolute()
 
 
 @pytest.mark.parametrize("file", ["mario_peers.txt", "sample_factory_peer.txt"])

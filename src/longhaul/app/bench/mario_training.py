@@ -28,6 +28,7 @@ from longhaul.app.peers.script import isolated, missing, run_peer_script
 from longhaul.app.registry import Reference
 from longhaul.core.errors import ConfigError
 from longhaul.nets.config import ImagePrecision
+from longhaul.tasks.mario.rom import STAND_IN, find_rom
 
 PEERS = ("sb3", "sample-factory", "sb3-today")
 BOTH_PRESETS = ("fast", "pixels")
@@ -277,7 +278,7 @@ def measure_sample_factory(
     rollout = config.num_envs * config.collect.steps
     asked = {
         "argument": Reference.parse(config.task).argument,
-        "options": config.options,
+        "options": with_our_copy(config),
         "seed": config.seed,
         "num_envs": config.num_envs,
         "steps": config.collect.steps,
@@ -294,6 +295,13 @@ def measure_sample_factory(
     }
     command = [*isolated(python, peer_sample_factory.__file__), json.dumps(asked)]
     return run_peer_script("sample-factory", command, limit_seconds=PEER_SECONDS)
+
+
+def with_our_copy(config: RunConfig) -> dict[str, Any]:
+    """Return the game's options with our copy of it, which another interpreter may not find."""
+    if Reference.parse(config.task).argument or config.options["rom"] == STAND_IN:
+        return config.options
+    return {**config.options, "rom": str(Path(find_rom(config.options["rom"]).source).resolve())}
 
 
 def measure_today(config: RunConfig, *, python: Path) -> dict[str, Any]:
