@@ -121,6 +121,26 @@ def test_an_evaluation_is_made_where_there_is_none(tmp_path: Path) -> None:
     assert filmed.film.path.suffix == ".gif"
 
 
+def test_a_film_shows_the_suite_that_is_asked_for(tmp_path: Path) -> None:
+    run = finished_run(
+        tmp_path,
+        "options.rehearsal_episodes=3",
+        "options.final_episodes=2",
+        "options.stagnation_limit=6",
+        "evaluate.every_iterations=0",
+        task="mario:standin",
+    )
+    trained = load_trained(run, "latest")
+    assert len(played_cases(run, trained)) == 2
+    assert len(played_cases(run, trained, suite="rehearsal")) == 3
+    (filmed,) = watch_run(run.path, FilmRequest(episode="best", suite="rehearsal", gif=True))
+    assert filmed.same
+    seeds = {case.episode.seed for case in played_cases(run, trained, suite="rehearsal")}
+    assert filmed.case.episode.seed in seeds
+    with pytest.raises(ConfigError, match="there is no suite 'dress'"):
+        watch_run(run.path, FilmRequest(suite="dress"))
+
+
 def test_an_env_that_draws_nothing_is_told_in_one_line(tmp_path: Path) -> None:
     run = finished_run(tmp_path, task="probe:recall")
     with pytest.raises(FilmError, match="draws no pictures"):

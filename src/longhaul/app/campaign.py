@@ -329,8 +329,12 @@ class CampaignRunner:
         """Return the film of the best episode, relative to the campaign's folder."""
         path = self._request.folder / f"{slug(name)}.mp4"
         command = longhaul_command("watch", str(run.path), "--checkpoint", "best")
+        # Of the episodes the rate counts: among others a rare success may not be seen.
+        chosen = ["--suite", self._campaign.suite] if self._campaign.suite else []
         made = subprocess.run(
-            [*command, "--episode", "best", "--out", str(path)], capture_output=True, check=False
+            [*command, *chosen, "--episode", "best", "--out", str(path)],
+            capture_output=True,
+            check=False,
         )
         if made.returncode:
             lines = made.stderr.decode(errors="replace").strip().splitlines()

@@ -36,22 +36,22 @@ class PlayedCase:
 
 
 def played_cases(
-    run: RunDirectory, trained: Trained, *, references: bool = True
+    run: RunDirectory, trained: Trained, *, suite: str = "", references: bool = True
 ) -> tuple[PlayedCase, ...]:
     """Return the episodes of the checkpoint's evaluation, which is made if there is none.
 
-    With `references`, policies that learned nothing then play them as well.
+    It is that on `suite`, if one is named. With `references`, policies that learned nothing then
+    play them as well.
     """
-    kept = find_evaluation(run, trained)
+    kept = find_evaluation(run, trained, suite)
     if kept is None:
         count = trained.config.evaluate.final_episodes or trained.config.evaluate.episodes
-        request = EvaluationRequest(
-            trained.checkpoint, episodes=count, suites=SuiteRequest(references=references)
-        )
+        asked = SuiteRequest((suite,) if suite else (), references=references and not suite)
+        request = EvaluationRequest(trained.checkpoint, episodes=count, suites=asked)
         kept = json.loads(evaluate_run(run.path, request).as_json())
     if "suites" in kept:
-        first = kept["suites"][0]
-        return suite_cases(trained, first["suite"], read_episodes(first))
+        chosen = next(one for one in kept["suites"] if suite in ("", one["suite"]))
+        return suite_cases(trained, chosen["suite"], read_episodes(chosen))
     return seeded_cases(trained, read_episodes(kept))
 
 
@@ -69,13 +69,18 @@ def read_episodes(kept: dict[str, Any]) -> tuple[Episode, ...]:
     return msgspec.convert(kept["episodes"], tuple[Episode, ...])
 
 
-def find_evaluation(run: RunDirectory, trained: Trained) -> dict[str, Any] | None:
-    """Return the largest kept evaluation that was made the way the run's config says."""
+def find_evaluation(run: RunDirectory, trained: Trained, suite: str = "") -> dict[str, Any] | None:
+    """Return the largest kept evaluation that was made the way the run's config says.
+
+    With a name of a `suite`, it is one that played it.
+    """
     evaluate = trained.config.evaluate
     found = []
     for path in sorted(run.evaluations.glob(f"{trained.checkpoint}-*.json")):
         kept = _read_evaluation(path)
         if kept is None or kept.get("greedy") != evaluate.greedy:
+            continue
+        if suite and suite not in [one["suite"] for one in kept.get("suites", ())]:
             continue
         if "suites" in kept or kept.get("seed") == evaluate.seed:
             found.append(kept)

@@ -49,6 +49,8 @@ class FilmRequest:
     count: int = 1
     gif: bool = False
     out: Path | None = None
+    suite: str = ""
+    """The suite whose episodes are filmed; empty: the evaluation at the end."""
 
     def path(self, run: RunDirectory, trained: Trained, case: PlayedCase, rank: int) -> Path:
         """Return where the film of a case goes; `rank` is its place among those chosen."""
@@ -99,7 +101,7 @@ def watch_run(path: Path, request: FilmRequest) -> tuple[FilmedEpisode, ...]:
     """Film episodes of a checkpoint's evaluation and return where the films are."""
     run = RunDirectory(path)
     trained = load_trained(run, request.checkpoint)
-    return film_cases(run, trained, played_cases(run, trained), request)
+    return film_cases(run, trained, played_cases(run, trained, suite=request.suite), request)
 
 
 def film_cases(
@@ -225,7 +227,8 @@ def play_live(path: Path, request: FilmRequest, console: Console) -> str:
     trained = load_trained(run, request.checkpoint)
     notes = steering(run, trained)
     told = ""
-    for case in choose(played_cases(run, trained), request.episode, request.count):
+    cases = played_cases(run, trained, suite=request.suite)
+    for case in choose(cases, request.episode, request.count):
         reel = Reel(trained, case, notes)
         with Live(console=console, auto_refresh=False, transient=False) as live:
             due = time.monotonic()

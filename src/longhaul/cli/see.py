@@ -28,6 +28,9 @@ def watch(
         str, typer.Option(help="worst, median, best, or an episode's number in the evaluation.")
     ] = "worst",
     count: Annotated[int, typer.Option(help="Films to make, from the episode chosen on.")] = 1,
+    suite: Annotated[
+        str, typer.Option(help="Film episodes of this suite of the task, as evaluate takes it.")
+    ] = "",
     gif: Annotated[bool, typer.Option("--gif", help="Write a GIF instead of an MP4.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="Where the film goes, .mp4 or .gif; media/ by default.")
@@ -40,7 +43,7 @@ def watch(
     """Film episodes of a checkpoint's evaluation, with what the policy does and expects beside."""
     from longhaul.app.watch import FilmRequest, play_live, watch_run
 
-    request = FilmRequest(checkpoint, episode, count, gif=gif, out=out)
+    request = FilmRequest(checkpoint, episode, count, gif=gif, out=out, suite=suite)
     if live:
         from rich.console import Console
 

@@ -108,6 +108,8 @@ class Campaign:
     """The metric with the best episode's progress."""
     blocked: Callable[[Mapping[str, Any]], str]
     """Return what stops the episodes of an evaluation, from its row in the run's events."""
+    suite: str = ""
+    """The suite on which the rate is measured while training; films show its episodes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from longhaul.tasks.kind import Campaign, Course
-from longhaul.tasks.mario.evaluation import CLEAR_RATE
+from longhaul.tasks.mario.evaluation import CLEAR_RATE, REHEARSAL
 from longhaul.tasks.mario.game.stages import ALL_STAGES, lottery
 
 STRETCH = 64
@@ -86,4 +86,5 @@ CAMPAIGN = Campaign(
     progress="eval/mean_progress",
     farthest="eval/max_x",
     blocked=obstacle,
+    suite=REHEARSAL,
 )
