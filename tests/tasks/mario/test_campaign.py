@@ -57,6 +57,11 @@ def test_the_stage_of_pipes_can_go_down_and_has_a_network_like_the_others() -> N
     assert options.action_set().names[1:] == action_set("simple").names[1:]
 
 
+@pytest.mark.parametrize(("name", "limit"), [("4-3", 90), ("4-4", 300), ("8-4", 300)])
+def test_mazes_may_be_walked_again(name: str, limit: int) -> None:
+    assert convert(_configured(name).options, Options, where="options").stagnation_limit == limit
+
+
 def test_what_ends_most_episodes_is_told_with_its_place() -> None:
     ends = [{"reason": "pit", "x": 710}, {"reason": "pit", "x": 730}, {"reason": "enemy", "x": 9}]
     assert obstacle({"stages": [{"episodes": 5, "ends": ends}]}) == "pit near x 736 (2 of 5)"

@@ -30,6 +30,10 @@ PIPE_STAGE = "8-4"
 PIPE_BUTTONS = ("DOWN", "RIGHT", "RIGHT+A", "RIGHT+B", "RIGHT+A+B", "A", "LEFT")
 """Who does not go down the right pipes of 8-4 walks in circles. Elsewhere DOWN does what NOOP does,
 in whose place it is: weights of other stages fit."""
+MAZES = ("4-4", "7-4", "8-4")
+MAZE_PATIENCE = 300
+"""Decisions without new ground: whoever took a wrong way has four pages to walk again, which takes
+a hundred, before it can be tried otherwise."""
 COURSE_OVERRIDES = (
     "options.reward.death=-2.0",
     "options.reward.stagnation=-2.0",
@@ -51,10 +55,11 @@ def _course(name: str) -> Course:
     twin = (TWINS[name],) if name in TWINS else ()
     family = next((own for own in FAMILIES if name in own), ())
     like = dict.fromkeys((*twin, *(other for other in family if other != name)))
+    mazes = (f"options.stagnation_limit={MAZE_PATIENCE}",) if name in MAZES else ()
     pipes = (f"options.buttons={json.dumps(PIPE_BUTTONS)}",) if name == PIPE_STAGE else ()
     return Course(
         name,
-        (f'options.stages=["{name}"]', *COURSE_OVERRIDES, *pipes),
+        (f'options.stages=["{name}"]', *COURSE_OVERRIDES, *mazes, *pipes),
         tuple(like),
     )
 
