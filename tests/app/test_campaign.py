@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 from dataclasses import replace
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from longhaul.app.campaign import CampaignRequest, CampaignRunner, run_campaign, seconds_of
 from longhaul.app.campaign_plan import PATIENCE, CourseState, next_course, slice_of, teacher_of
-from longhaul.app.campaign_process import Piece, Workplaces, carry_out
+from longhaul.app.campaign_process import Piece, carry_out
 from longhaul.core.errors import ConfigError
 from longhaul.runs.directory import create_run
 from longhaul.runs.record import begin_record
@@ -317,24 +316,6 @@ def test_a_piece_is_asked_to_stop_and_its_words_are_kept(tmp_path: Path) -> None
 
     assert carry_out(piece) == -15
     assert words() == "here\n"
-
-
-def _cores(tmp_path: Path, workplaces: Workplaces, name: str) -> set[int]:
-    told = "import os; print(*os.sched_getaffinity(0))"
-    piece = Piece([sys.executable, "-c", told], tmp_path / name, 60.0, lambda: False)
-    assert workplaces.carry_out(piece) == 0
-    return set(map(int, piece.log.read_text().split()))
-
-
-def test_every_job_has_cores_of_its_own(tmp_path: Path) -> None:
-    cores = sorted(os.sched_getaffinity(0))
-    assert _cores(tmp_path, Workplaces(1), "alone") == set(cores)
-    jobs = len(cores)
-    workplaces = Workplaces(jobs)
-    each = [_cores(tmp_path, workplaces, str(job)) for job in range(jobs)]
-    assert sorted(core for own in each for core in own) == cores
-    assert all(len(own) == 1 for own in each)
-    assert _cores(tmp_path, Workplaces(jobs + 1), "crowded") == set(cores)
 
 
 @pytest.mark.parametrize(

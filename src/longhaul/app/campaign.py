@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from longhaul.app.campaign_plan import CourseState, next_course, slice_of, teacher_of
-from longhaul.app.campaign_process import Piece, Workplaces
+from longhaul.app.campaign_process import Piece, carry_out
 from longhaul.app.child_process import longhaul_command
 from longhaul.app.first_weights import find_weights
 from longhaul.app.registry import find_kind
@@ -171,7 +171,7 @@ class CampaignRunner:
         *,
         stop_reason: Callable[[], str | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
-        carry_out: Callable[[Piece], int],
+        carry_out: Callable[[Piece], int] = carry_out,
     ) -> None:
         self._campaign = campaign
         self._stop_reason = stop_reason
@@ -386,7 +386,6 @@ def run_campaign(request: CampaignRequest, tell: Callable[[str], None]) -> Campa
                 campaign,
                 tell,
                 stop_reason=lambda: signals.stop_reason,
-                carry_out=Workplaces(request.jobs).carry_out,
             )
             report = runner.run()
             return replace(report, exit_code=signals.exit_code, reason=signals.stop_reason or "")

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -29,10 +29,7 @@ class Child:
     parent dies, however suddenly, the system asks it to stop.
     """
 
-    def __init__(
-        self, command: Sequence[str], log: Path, cores: Collection[int] | None = None
-    ) -> None:
-        """Start it, on these cores only if any are named."""
+    def __init__(self, command: Sequence[str], log: Path) -> None:
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 command,
@@ -40,7 +37,7 @@ class Child:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=partial(_settle, os.getpid(), cores),
+                preexec_fn=partial(_stop_with, os.getpid()),
             )
 
     @property
@@ -76,10 +73,8 @@ class Child:
         return self._process.returncode
 
 
-def _settle(parent: int, cores: Collection[int] | None) -> None:
-    """Run in the new process: take its cores, and be sent SIGTERM when the parent ends."""
-    if cores:
-        os.sched_setaffinity(0, cores)
+def _stop_with(parent: int) -> None:
+    """Run in the new process: have the system send SIGTERM when the parent ends."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
