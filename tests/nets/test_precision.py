@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from longhaul.core.policy import Judgement
 from longhaul.core.spaces import EnvSpec
 from longhaul.nets.actor_critic import ActorCritic, build_policy
 from longhaul.nets.config import ImagePrecision, PolicyConfig, TrunkKind
@@ -33,6 +34,12 @@ def make(trunk: TrunkKind, precision: ImagePrecision) -> ActorCritic:
     return policy
 
 
+def assert_alike(judged: Judgement, rolled: Rolled) -> None:
+    """Hold what was judged to what was recorded, but for rounding."""
+    torch.testing.assert_close(judged.log_prob, rolled.log_prob, atol=ROUNDING, rtol=ROUNDING)
+    torch.testing.assert_close(judged.value, rolled.value, atol=ROUNDING, rtol=ROUNDING)
+
+
 def gradients(policy: ActorCritic, rolled: Rolled) -> dict[str, Tensor]:
     policy.zero_grad()
     judged = policy.judge(rolled.sequences, SETTINGS)
@@ -50,8 +57,7 @@ def test_halves_see_what_floats_see(trunk: TrunkKind) -> None:
     judged = make(trunk, "bfloat16").judge(rolled.sequences, SETTINGS)
     assert judged.log_prob.dtype == judged.value.dtype == torch.float32
     assert not torch.equal(judged.value, rolled.value), "nothing was rounded"
-    torch.testing.assert_close(judged.log_prob, rolled.log_prob, atol=ROUNDING, rtol=ROUNDING)
-    torch.testing.assert_close(judged.value, rolled.value, atol=ROUNDING, rtol=ROUNDING)
+    assert_alike(judged, rolled)
 
 
 @pytest.mark.parametrize("trunk", TRUNKS)
@@ -72,8 +78,7 @@ def test_judging_repeats_acting_in_halves(trunk: TrunkKind) -> None:
     policy = make(trunk, "bfloat16")
     rolled = roll(policy, SPEC, steps=5, rows=4, seed=2)
     judged = policy.judge(rolled.sequences, SETTINGS)
-    torch.testing.assert_close(judged.log_prob, rolled.log_prob, atol=ROUNDING, rtol=ROUNDING)
-    torch.testing.assert_close(judged.value, rolled.value, atol=ROUNDING, rtol=ROUNDING)
+    assert_alike(judged, rolled)
 
 
 @pytest.mark.parametrize("trunk", TRUNKS)

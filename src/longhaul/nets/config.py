@@ -32,7 +32,7 @@ class PolicyConfig:
     """Outputs of an image network."""
     image_precision: ImagePrecision = "float32"
     """What image networks compute with. `bfloat16` takes half the memory and, on processors that
-    have it, about half the time; weights, gradients of weights and everything behind the image
+    have it, about two thirds of the time; weights, their gradients and everything behind the image
     network stay float32. `auto` is bfloat16 on a processor that has it and float32 elsewhere."""
     joint: tuple[int, ...] = ()
     """Sizes of further layers over the outputs of image networks and MLP together; only where

@@ -25,7 +25,7 @@ FAMILIES = (
     ("2-3", "7-3"),
 )
 """Stages of a kind: underground, on islands, castles, in water, on bridges; the others are on
-open ground."""
+open ground, but for 8-4, whose way leads through castle, pipes and water."""
 PIPE_STAGE = "8-4"
 PIPE_BUTTONS = ("DOWN", "RIGHT", "RIGHT+A", "RIGHT+B", "RIGHT+A+B", "A", "LEFT")
 """Who does not go down the right pipes of 8-4 walks in circles. Elsewhere DOWN does what NOOP does,
