@@ -105,6 +105,11 @@ class RunDirectory:
         return self.path / "evaluations"
 
     @property
+    def final_score(self) -> Path:
+        """The score of the evaluation that ended the run."""
+        return self.evaluations / "final.json"
+
+    @property
     def media(self) -> Path:
         """Videos and pictures."""
         return self.path / "media"
