@@ -98,7 +98,7 @@ def test_several_choices_equal_several_distributions(masked: bool) -> None:  # n
     if mask is not None:
         # torch's own distribution is wrong by log(n) where nothing is allowed.
         mask[:, [0, 3, 5]] = True
-    action, log_prob = head.act(outputs, mask, torch.Generator().manual_seed(3))
+    action, log_prob, _ = head.act(outputs, mask, torch.Generator().manual_seed(3))
     assert action.shape == (20, 3)
     parts = head.logits(outputs, mask).split((3, 2, 4), 1)
     expected = [Categorical(logits=part) for part in parts]
@@ -116,7 +116,7 @@ def test_continuous_actions_equal_a_normal_distribution() -> None:
         head.layer.weight.normal_()
         head.log_std.add_(torch.tensor([0.1, -0.3, 0.2]))
     outputs = head.layer(torch.randn(20, 6)).detach().requires_grad_()
-    action, log_prob = head.act(outputs, None, torch.Generator().manual_seed(3))
+    action, log_prob, _ = head.act(outputs, None, torch.Generator().manual_seed(3))
     expected = Independent(Normal(outputs, head.log_std.exp()), 1)
     torch.testing.assert_close(log_prob, expected.log_prob(action.detach()))
     judged, entropy = head.judge(outputs, action.detach(), None)
@@ -127,7 +127,7 @@ def test_continuous_actions_equal_a_normal_distribution() -> None:
         (expected.log_prob(action.detach()) + expected.entropy()).sum(),
         [outputs, head.log_std],
     )
-    greedy, density = head.act(outputs, None, None)
+    greedy, density, _ = head.act(outputs, None, None)
     torch.testing.assert_close(greedy, expected.mean)
     torch.testing.assert_close(density, expected.log_prob(expected.mean))
 

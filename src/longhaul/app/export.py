@@ -5,25 +5,37 @@ from __future__ import annotations
 import json
 import logging
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from longhaul.app.assemble import build_env
 from longhaul.app.exported import ONNX, Exported, load_policy, write_policy
 from longhaul.app.trained import load_trained
-from longhaul.core.errors import NumericalError
+from longhaul.core.env import VectorEnv
+from longhaul.core.errors import EnvError, NumericalError
 from longhaul.core.policy import SILENT, Policy
+from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.settings import Settings
+from longhaul.core.spaces import ActionSpec, Continuous, Discrete, MultiDiscrete
+from longhaul.engine.evaluator import look
 from longhaul.runs.directory import RunDirectory
 
 ROWS = 3  # of the example; the graph takes any number
 CHECKS = 20
 """Random batches on which both must agree."""
 TOLERANCE = 1e-4
+PROVIDERS = ["CPUExecutionProvider"]
+MASK = "action_mask"
+PLAYED_EPISODES, PLAYED_STEPS = 20, 2000
+"""Where a check that plays masked episodes ends, whichever comes first."""
+PLAYED_ENVS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +51,7 @@ class Export:
         return "\n".join(
             [
                 f"policy   {self.folder} ({self.card['parameters']:,} parameters)",
-                f"source   {self.card['source']}",
+                f"source   {_source_words(self.card['source'])}",
                 f"onnx     {self.onnx}",
             ]
         )
@@ -49,25 +61,62 @@ class Export:
         return json.dumps({"folder": str(self.folder), "onnx": self.onnx, "card": self.card})
 
 
-class Step(nn.Module):
-    """One step of the policy as a function of tensors: the most likely action and its value."""
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the graph's inputs and outputs are called, in their order."""
 
-    def __init__(
-        self, policy: Policy, settings: Settings, names: list[str], kept: list[str]
-    ) -> None:
+    obs: tuple[str, ...]
+    memory: tuple[str, ...]
+    has_masks: bool
+    has_logits: bool
+
+    @property
+    def inputs(self) -> list[str]:
+        """The observation's parts, the mask, the memory's parts."""
+        masks = [MASK] if self.has_masks else []
+        return [*self.obs, *masks, *(f"memory_{name}" for name in self.memory)]
+
+    @property
+    def outputs(self) -> list[str]:
+        """The action, its value, the logits of choices, the next memory's parts."""
+        logits = ["logits"] if self.has_logits else []
+        return ["action", "value", *logits, *(f"next_{name}" for name in self.memory)]
+
+
+def names_of(exported: Exported) -> Names:
+    """Return the names for a policy's graph."""
+    spec = exported.task.envs.spec
+    return Names(
+        obs=tuple(spec.observation),
+        memory=tuple(exported.policy.initial(1)),
+        has_masks=spec.has_masks,
+        has_logits=not isinstance(spec.action, Continuous),
+    )
+
+
+class Step(nn.Module):
+    """One step of the policy as a function of tensors: its most likely action, value and logits."""
+
+    def __init__(self, policy: Policy, settings: Settings, names: Names) -> None:
         super().__init__()
         self.policy = policy
         self._settings = settings
         self._names = names
-        self._kept = kept
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Take the observation's parts, then the memory's, each [rows, ...]."""
-        count = len(self._names)
-        obs = dict(zip(self._names, tensors[:count], strict=True))
-        memory = dict(zip(self._kept, tensors[count:], strict=True))
-        act = self.policy.act(obs, memory, self._settings)
-        return (act.action, act.value, *(act.memory[name] for name in self._kept))
+        """Take the tensors of `Names.inputs`, return those of `Names.outputs`, each [rows, ...]."""
+        names = self._names
+        count = len(names.obs)
+        obs = dict(zip(names.obs, tensors[:count], strict=True))
+        mask = tensors[count] if names.has_masks else None
+        memory = dict(zip(names.memory, tensors[count + names.has_masks :], strict=True))
+        act = self.policy.act(obs, memory, self._settings, mask=mask)
+        logits = () if act.logits is None else (act.logits,)
+        return (act.action, act.value, *logits, *(act.memory[name] for name in names.memory))
+
+
+def _source_words(source: Mapping[str, Any]) -> str:
+    return f"{source['checkpoint']} of {source['run']}, {source['env_steps']:,} steps"
 
 
 def export_run(run: Path, checkpoint: str, out: Path | None, *, onnx: bool) -> Export:
@@ -91,13 +140,15 @@ def write_onnx(exported: Exported, folder: Path) -> str:
         import onnxruntime
         import onnxscript  # noqa: F401 - torch's exporter needs it
     except ModuleNotFoundError:
-        return "not written: it needs the extra 'onnx': pip install 'longhaul[onnx]'"
-    names, kept, example = example_inputs(exported, np.random.default_rng(0))
+        return (
+            "not written: it needs the packages onnx, onnxruntime and onnxscript (the extra 'onnx')"
+        )
+    names = names_of(exported)
+    example = example_inputs(exported, np.random.default_rng(0))
     exported.policy.set_noise(SILENT)
     exported.policy.eval()
-    step = Step(exported.policy, exported.settings, names, kept)
+    step = Step(exported.policy, exported.settings, names)
     path = folder / ONNX
-    outputs = ["action", "value", *(f"next_{name}" for name in kept)]
     rows = torch.export.Dim("rows", min=1)
     # What the exporter's own parts complain of is nobody's concern here.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
@@ -108,8 +159,8 @@ def write_onnx(exported: Exported, folder: Path) -> str:
                 step,
                 tuple(example),
                 dynamo=True,
-                input_names=[*names, *(f"memory_{name}" for name in kept)],
-                output_names=outputs,
+                input_names=names.inputs,
+                output_names=names.outputs,
                 dynamic_shapes=((tuple({0: rows} for _ in example)),),
                 verbose=False,
             )
@@ -119,14 +170,14 @@ def write_onnx(exported: Exported, folder: Path) -> str:
         path.unlink(missing_ok=True)
         reason = str(error).strip().splitlines()
         return f"not written: this policy cannot be traced ({reason[0] if reason else error!r})"
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return f"{path} {compare(exported, step, session)}"
+    graph = Graph(step, names, onnxruntime.InferenceSession(str(path), providers=PROVIDERS))
+    return f"{path} ({compare(exported, graph)}{play_masked(exported, graph)})"
 
 
 def example_inputs(
     exported: Exported, generator: np.random.Generator, rows: int = ROWS
-) -> tuple[list[str], list[str], list[Tensor]]:
-    """Return the names of the observation's and the memory's parts, and numbers to put there."""
+) -> list[Tensor]:
+    """Return random observations, masks that leave a choice, and the memory of a first step."""
     spec = exported.task.envs.spec
     tensors = []
     for part in spec.observation.values():
@@ -137,31 +188,134 @@ def example_inputs(
             else generator.integers(0, 2, shape)
         )
         tensors.append(torch.from_numpy(drawn.astype(part.dtype)))
-    memory = exported.policy.initial(rows)
-    tensors += [part.clone() for part in memory.values()]
-    return list(spec.observation), list(memory), tensors
+    if spec.has_masks:
+        tensors.append(torch.from_numpy(random_masks(spec.action, generator, rows)))
+    tensors += [part.clone() for part in exported.policy.initial(rows).values()]
+    return tensors
 
 
-def compare(exported: Exported, step: Step, session: Any) -> str:
+def random_masks(
+    action: ActionSpec, generator: np.random.Generator, rows: int
+) -> NDArray[np.bool_]:
+    """Return masks [rows, choices] that forbid half of the choices, never all of one kind."""
+    parts = []
+    for count in choice_counts(action):
+        allowed = generator.random((rows, count)) < 0.5
+        allowed[np.arange(rows), generator.integers(0, count, rows)] = True
+        parts.append(allowed)
+    return np.concatenate(parts, axis=1)
+
+
+def choice_counts(action: ActionSpec) -> tuple[int, ...]:
+    """Return how many choices each part of a discrete action has."""
+    match action:
+        case Discrete(count):
+            return (count,)
+        case MultiDiscrete(counts):
+            return counts
+        case Continuous():
+            return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The policy's step in torch and the session of the graph that was made of it."""
+
+    step: Step
+    names: Names
+    session: Any
+
+    def run(self, tensors: Sequence[Tensor]) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+        """Return the outputs of the graph and of the policy for the same inputs."""
+        # The exporter drops inputs that change nothing.
+        taken = {one.name for one in self.session.get_inputs()}
+        fed = {
+            name: tensor.numpy()
+            for name, tensor in zip(self.names.inputs, tensors, strict=True)
+            if name in taken
+        }
+        with torch.no_grad():
+            expected = [part.numpy() for part in self.step(*tensors)]
+        return self.session.run(None, fed), expected
+
+
+def compare(exported: Exported, graph: Graph) -> str:
     """Return in words how well the graph agrees with the policy; one that does not is an error."""
     generator = np.random.default_rng(1)
     worst, same = 0.0, 0
-    inputs = [one.name for one in session.get_inputs()]
     for number in range(CHECKS):
-        names, kept, tensors = example_inputs(exported, generator, rows=1 + number % 5)
-        labels = [*names, *(f"memory_{name}" for name in kept)]
-        with torch.no_grad():
-            expected = step(*tensors)
-        fed = {n: t.numpy() for n, t in zip(labels, tensors, strict=True) if n in inputs}
-        found = session.run(None, fed)
-        same += bool(np.array_equal(found[0], expected[0].numpy()))
-        gaps = [
-            float(np.abs(a - b.numpy()).max()) for a, b in zip(found[1:], expected[1:], strict=True)
-        ]
-        worst = max(worst, *gaps)
+        found, expected = graph.run(example_inputs(exported, generator, rows=1 + number % 5))
+        # Choices agree or not; continuous actions differ by rounding.
+        same += bool(np.allclose(found[0], expected[0], rtol=0.0, atol=TOLERANCE))
+        pairs = zip(found[1:], expected[1:], strict=True)
+        worst = max(worst, *(float(np.abs(ours - theirs).max()) for ours, theirs in pairs))
     if worst > TOLERANCE or same < CHECKS - 1:
         raise NumericalError(
             f"the ONNX graph differs from the policy by {worst:.3g}, and its actions agree in "
             f"{same} of {CHECKS} batches; do not use it"
         )
-    return f"(equal on {CHECKS} random batches, values within {worst:.1g})"
+    return f"equal on {CHECKS} random batches, values within {worst:.1g}"
+
+
+def play_masked(exported: Exported, graph: Graph) -> str:
+    """Play episodes with the graph where actions are masked; a forbidden action is an error."""
+    spec = exported.task.envs.spec
+    if not spec.has_masks:
+        return ""
+    seeds = DerivedSeeds(Seeds(exported.config.evaluate.seed))
+    try:
+        env = build_env(exported.config, exported.task, seeds, PLAYED_ENVS)
+    except EnvError as error:
+        return f"; not played with masks: {error}"
+    try:
+        played = _play(env, exported, graph)
+    finally:
+        env.close()
+    if played.forbidden or played.differing * 100 > played.actions:
+        raise NumericalError(
+            f"the ONNX graph took a forbidden action {played.forbidden} times and differed from "
+            f"the policy {played.differing} times in {played.actions} actions; do not use it"
+        )
+    return f"; {played.episodes} masked episodes, {played.actions} actions, none forbidden"
+
+
+@dataclass(slots=True)
+class Played:
+    """What a graph did in masked episodes."""
+
+    episodes: int = 0
+    actions: int = 0
+    forbidden: int = 0
+    differing: int = 0
+
+
+def _play(env: VectorEnv, exported: Exported, graph: Graph) -> Played:
+    """Act with the graph alone, with its own memory, and count what it does."""
+    played = Played()
+    kept = len(graph.names.memory)
+    counts = choice_counts(env.spec.action)
+    env.configure(exported.settings)
+    env.reset()
+    memory = exported.policy.initial(env.rows)
+    for _ in range(PLAYED_STEPS):
+        sight = look(env, memory, torch.device("cpu"))
+        assert sight.mask is not None, "the environment has masks"
+        active = env.slots.active.copy()
+        found, expected = graph.run([*sight.obs.values(), sight.mask, *sight.memory.values()])
+        action = found[0].reshape(env.rows, -1)
+        allowed = np.split(sight.mask.numpy(), np.cumsum(counts)[:-1], axis=1)
+        fine = [
+            np.take_along_axis(part, action[:, [number]], axis=1)[:, 0]
+            for number, part in enumerate(allowed)
+        ]
+        played.actions += int(active.sum())
+        played.forbidden += int((~np.all(fine, axis=0) & active).sum())
+        differs = (action != expected[0].reshape(env.rows, -1)).any(axis=1)
+        played.differing += int((differs & active).sum())
+        memory = dict(
+            zip(graph.names.memory, map(torch.from_numpy, found[len(found) - kept :]), strict=True)
+        )
+        played.episodes += len(env.step(found[0]).episodes)
+        if played.episodes >= PLAYED_EPISODES:
+            break
+    return played

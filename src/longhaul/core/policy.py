@@ -29,6 +29,7 @@ class Act:
     value: Tensor  # [N]
     memory: Memory  # [N, ...], for the next step
     shown: dict[str, Tensor] = field(default_factory=dict)  # [N] or [N, k], for people who watch
+    logits: Tensor | None = None  # [N, choices] after the mask; None for continuous actions
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def play(
     device = next(policy.parameters()).device
     with torch.inference_mode():
         while len(done) + len(failed) < wanted:
-            sight = _look(env, memory, device)
+            sight = look(env, memory, device)
             act = policy.act(
                 sight.obs,
                 sight.memory,
@@ -117,7 +117,7 @@ def _failed_cases(
     return failed
 
 
-def _look(env: VectorEnv, memory: Memory, device: torch.device) -> Sight:
+def look(env: VectorEnv, memory: Memory, device: torch.device) -> Sight:
     """Return what all rows see, with the memory of those that begin an episode cleared."""
     slots = env.slots
     return Sight(

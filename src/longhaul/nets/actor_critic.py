@@ -57,8 +57,9 @@ class ActorCritic(Policy):
         """Choose actions for [N] rows; without a generator, the most likely ones."""
         body, policy_head, value_head, outlets = self._direct
         for_policy, for_value, memory = body.step(obs, memory, outlets)
-        action, log_prob = policy_head.act(for_policy, mask, generator)
-        return Act(action, log_prob, value_head.forward(for_value), memory)
+        action, log_prob, logits = policy_head.act(for_policy, mask, generator)
+        value = value_head.forward(for_value)
+        return Act(action, log_prob, value, memory, logits=logits)
 
     def value(self, obs: TensorTree, memory: Memory, settings: Settings) -> Tensor:
         """Return the value [N] of observations seen with this memory."""

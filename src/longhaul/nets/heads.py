@@ -30,8 +30,11 @@ class Head(nn.Module, ABC):
     @abstractmethod
     def act(
         self, outputs: Tensor, mask: Tensor | None, generator: Chance | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return actions [N, ...], the likeliest without generator, and log-probabilities [N]."""
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return actions [N, ...], the likeliest without generator, and log-probabilities [N].
+
+        The third value are the masked logits [N, choices]; None for continuous actions.
+        """
 
     @abstractmethod
     def judge(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -55,11 +58,11 @@ class CategoricalHead(Head):
 
     def act(
         self, outputs: Tensor, mask: Tensor | None, generator: Chance | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return choices and their log-probability."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return choices, their log-probability and the logits."""
         logits = self.logits(outputs, mask)
         uniform = None if generator is None else categorical.draw_uniform(logits, generator)
-        return categorical.choose(logits, uniform)
+        return *categorical.choose(logits, uniform), logits
 
     def judge(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return log-probability and entropy."""
@@ -80,8 +83,8 @@ class MultiDiscreteHead(Head):
 
     def act(
         self, outputs: Tensor, mask: Tensor | None, generator: Chance | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return choices and the sum of their log-probabilities."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return choices, the sum of their log-probabilities and the logits."""
         logits = self.logits(outputs, mask)
         parts = logits.split(self.counts, 1)
         numbers: tuple[Tensor | None, ...] = (None,) * len(parts)
@@ -91,7 +94,7 @@ class MultiDiscreteHead(Head):
             categorical.choose(part, uniform) for part, uniform in zip(parts, numbers, strict=True)
         ]
         action = torch.stack([choice for choice, _ in found], 1)
-        return action, torch.stack([log_prob for _, log_prob in found], 1).sum(1)
+        return action, torch.stack([log_prob for _, log_prob in found], 1).sum(1), logits
 
     def judge(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the sums of log-probability and entropy."""
@@ -120,13 +123,13 @@ class GaussianHead(Head):
 
     def act(
         self, outputs: Tensor, mask: Tensor | None, generator: Chance | None
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, None]:
         """Return actions and their log-density."""
         mean = outputs.float()
         if generator is None:
-            return mean, self._log_prob(torch.zeros_like(mean))
+            return mean, self._log_prob(torch.zeros_like(mean)), None
         normal = normal_like(mean, generator)
-        return torch.addcmul(mean, normal, self.log_std.exp()), self._log_prob(normal)
+        return torch.addcmul(mean, normal, self.log_std.exp()), self._log_prob(normal), None
 
     def judge(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return log-density and entropy."""

@@ -115,7 +115,8 @@ class ExpertPolicy(Policy):
         uniform = None if generator is None else categorical.draw_uniform(logits, generator)
         action, log_prob = categorical.choose(logits, uniform)
         alpha = thought.alpha
-        return Act(action, log_prob, thought.value, {ALPHA: alpha, **memory}, {SHOWN: alpha})
+        memory = {ALPHA: alpha, **memory}
+        return Act(action, log_prob, thought.value, memory, {SHOWN: alpha}, logits)
 
     def value(self, obs: TensorTree, memory: Memory, settings: Settings) -> Tensor:
         """Return the value [N] of observations seen with this memory."""
