@@ -46,7 +46,7 @@ class Forbidding(gym.Env[Any, Any]):
 
 
 if NAMED not in gym.registry:
-    gym.register(NAMED, Forbidding)
+    gym.register(NAMED, f"{__name__}:Forbidding")
 
 
 @pytest.mark.thorough

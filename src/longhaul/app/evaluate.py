@@ -86,6 +86,7 @@ def evaluate_run(path: Path, request: EvaluationRequest) -> Evaluated | SuiteRep
         raise ConfigError(f"--episodes must be at least 1, not {request.episodes}")
     run = RunDirectory(path)
     run.read_record()
+    run.check_plain()
     config = from_values(read_toml(run.config))
     evaluate = config.evaluate
     if request.seed is not None:

@@ -67,6 +67,7 @@ def record_run(path: Path) -> str:
     """Make the records of a run now; return which files were written."""
     run = RunDirectory(path)
     run.read_record()
+    run.check_plain()
     config = from_values(read_toml(run.config))
     task = build_task(config)
     if task.records is None:

@@ -149,6 +149,7 @@ def repair_run(path: Path, *, apply: bool) -> Repair:
     """Look at a run's logs, mend them if asked, and make metrics.parquet anew."""
     run = RunDirectory(path)
     run.read_record()
+    run.check_plain()
     with RunLock(run.lock, Clocks()):
         counting = Counting.of(from_values(read_toml(run.config)))
         logs = tuple(examine(run.path / f"{name}.jsonl", counting.filled) for name in LOGS)

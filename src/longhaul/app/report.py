@@ -57,6 +57,7 @@ def keep_panels(run: RunDirectory, task: Task, settings: Settings) -> None:
 def report_run(path: Path) -> Reported:
     """Write plots, the page and the notebook of a run, as far as it has come."""
     run = gather(path)
+    run.directory.check_plain()
     drawn: list[Drawn] = []
     why = ""
     try:

@@ -61,6 +61,7 @@ def carry_out(
     run: RunDirectory, config: RunConfig, asked: Asked, *, also_until: Until | None = None
 ) -> int:
     """Train in the run's directory until it is done or stopped; return the exit code."""
+    run.check_plain()
     display = choose_display(as_json=asked.as_json, quiet=asked.quiet)
     fix_torch(threads=config.threads, deterministic=config.deterministic)
     device = choose_device(config.device, require_gpu=asked.require_gpu, tell=display.notice)

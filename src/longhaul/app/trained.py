@@ -33,6 +33,7 @@ class Trained:
 def load_trained(run: RunDirectory, checkpoint: str) -> Trained:
     """Return the policy of the checkpoint called `latest`, `best`, or by its number of steps."""
     run.read_record()
+    run.check_plain()
     config = from_values(read_toml(run.config))
     fix_torch(threads=config.threads, deterministic=config.deterministic)
     loaded = find_checkpoint(run, checkpoint)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from longhaul.core.errors import ConfigError, ResourceError
-from longhaul.runs.durable import is_full, sync_directory, write_durably
+from longhaul.runs.durable import is_full, link_error, sync_directory, write_durably
 from longhaul.runs.record import RunRecord, Status, decode_record, encode_record
 
 _UNFIT = re.compile(r"[^a-z0-9._-]+")
@@ -153,6 +155,27 @@ class RunDirectory:
         except OSError as error:
             raise ConfigError(f"{self.record} cannot be read: {error.strerror}") from error
         return decode_record(content, self.record)
+
+    def check_plain(self) -> None:
+        """Refuse to write into a directory with anything that leads out of it.
+
+        Opening without following links alone would not do: folders may be links as well.
+        """
+        top = self.path.resolve()
+        for folder, folders, files in os.walk(top):
+            for name in (*folders, *files):
+                path = Path(folder, name)
+                mode = path.lstat().st_mode
+                if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+                    continue
+                if _is_of_wandb(path, top) and path.resolve().is_relative_to(top):
+                    continue
+                raise link_error(path)
+
+
+def _is_of_wandb(path: Path, top: Path) -> bool:
+    """Whether a link is in the folder of W&B, which keeps links to its newest run there."""
+    return path.is_symlink() and path.relative_to(top).parts[0] == "wandb"
 
 
 def create_run(root: Path, record: RunRecord, config_text: str) -> RunDirectory:

@@ -10,10 +10,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from longhaul.core.errors import ResourceError
+from longhaul.core.errors import ConfigError, ResourceError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _BLOCK = 1 << 20
+_LINK = {errno.ELOOP, errno.EMLINK}
+"""What systems answer if a link is opened with `O_NOFOLLOW`."""
+
+
+def link_error(path: Path) -> ConfigError:
+    """Return the error for a file of a run that leads out of it."""
+    return ConfigError(
+        f"{path} is a symbolic link or a special file; everything in a run directory must be a "
+        "plain file or folder inside it, because a link in a run from elsewhere could direct "
+        "what is written to any file of yours. Replace it by what it leads to, or remove it"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +46,8 @@ def storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in _LINK:
+            raise link_error(Path(error.filename or path)) from error
         reason = error.strerror or str(error)
         if is_full(error):
             raise ResourceError(
@@ -82,7 +95,8 @@ def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> Digest:
 def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Put `content` in place of the file's old content in one step."""
     beside = path.with_name(f".{path.name}.tmp")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    descriptor = os.open(beside, flags, 0o644)
     try:
         write_all(descriptor, content)
         if durable:

@@ -100,7 +100,8 @@ class LogWriter:
             self.flush()
 
     def _open(self) -> int:
-        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(self.path, flags, 0o644)
 
     def append(self, line: bytes) -> None:
         """Add a line made by `encode_row`; it is written by the next flush."""

@@ -77,7 +77,8 @@ class RunLock:
     def __init__(self, path: Path, clocks: Clocks) -> None:
         self.path = path
         with storage_errors(path):
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptor = os.open(path, flags, 0o644)
         try:
             self._lock()
             holder = Holder(os.getpid(), socket.gethostname(), boot_id(), clocks.stamp())

@@ -209,7 +209,7 @@ def _remove(path: Path, segment: Segment) -> None:
 
 
 def _truncate(path: Path, size: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY)
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
     try:
         if os.fstat(descriptor).st_size > size:
             os.ftruncate(descriptor, size)
