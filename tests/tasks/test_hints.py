@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longhaul.tasks.fish.hints import HINTS as FISH
-from longhaul.tasks.mario.hints import NoForwardProgress
+from longhaul.tasks.mario.hints import LearnedToStandStill, NoForwardProgress
 from tests.hints.streams import Stream, steady
 
 
@@ -27,6 +27,28 @@ def test_mario_that_wins_ground_or_is_helped_is_let_alone() -> None:
         lambda number: {"env/max_progress": 30.0 * (number % 5 == 0)},
     ):
         assert Stream(metrics).hints_of(NoForwardProgress()) == []
+
+
+def test_mario_that_learns_to_stand_still_is_advised_a_cheaper_death() -> None:
+    def metrics(number: int) -> dict[str, float]:
+        if number < 12:
+            return {"env/progress": 150.0, "env/ended/stagnation": 0.02}
+        return {"env/progress": 75.0, "env/ended/stagnation": 0.6}
+
+    facts = {"options.reward.death": -5.0}
+    (said, *_) = Stream(metrics, facts=facts).hints_of(LearnedToStandStill())
+    assert said[0] >= 20
+    assert said[1].finding.setting == "options.reward.death"
+    assert said[1].finding.value == -1.0
+
+
+def test_mario_that_stands_but_comes_farther_is_let_alone() -> None:
+    for metrics in (
+        lambda number: {"env/progress": 100.0 + 5 * number, "env/ended/stagnation": 0.8},
+        lambda number: {"env/progress": 150.0 - number, "env/ended/pit": 0.9},
+        steady(env__progress=100.0, env__ended__stagnation=0.9),
+    ):
+        assert Stream(metrics).hints_of(LearnedToStandStill()) == []
 
 
 def test_the_fish_name_their_own_options() -> None:

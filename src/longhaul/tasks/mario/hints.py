@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from longhaul.core.hint import Finding, Recent
 
 FARTHEST, HELPING = "env/max_progress", "env/helping"
+PROGRESS, STOOD_STILL = "env/progress", "env/ended/stagnation"
+DEATH = "options.reward.death"
 HELP_KEY = "options.schedule.help.bootstrap_after"
 
 
@@ -58,4 +60,49 @@ class NoForwardProgress:
         )
 
 
-HINTS = (NoForwardProgress(),)
+@dataclass(frozen=True, slots=True)
+class LearnedToStandStill:
+    """Episodes win less ground than at first, and most of them end because Mario stands still."""
+
+    name: str = "learned-to-stand-still"
+    window: int = 10
+    """Iterations it looks at."""
+    cooldown: int = 200
+    """Iterations before it speaks again, twice as many each time."""
+    least_share: float = 0.4
+    """Share of the episodes that must have ended by standing still."""
+    most_progress: float = 0.75
+    """Progress, as a share of what the first iterations won, that counts as lost."""
+    timed: bool = False
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """How far episodes come, and how many end by standing still."""
+        return (PROGRESS, STOOD_STILL)
+
+    def judge(self, recent: Recent) -> Finding | None:
+        """Compare the last iterations with the first ones."""
+        progress, opening = recent.values(PROGRESS, self.window), recent.opening(PROGRESS)
+        if len(progress) < self.window or recent.span < 2 * self.window:
+            return None
+        # The share is absent where no episode ended so.
+        share = sum(recent.values(STOOD_STILL, self.window)) / len(progress)
+        present, first = sum(progress) / len(progress), sum(opening) / len(opening)
+        if share < self.least_share or present > self.most_progress * first:
+            return None
+        death = recent.number(DEATH)
+        cheaper = round(death / 5, 3)
+        return Finding(
+            evidence=(
+                f"In the last {self.window} iterations {share:.0%} of the episodes ended because "
+                f"Mario stood still. They win {present:.0f} pixels of new ground on average; the "
+                f"first iterations won {first:.0f}."
+            ),
+            cause="The policy learned that standing still costs less than dying on the way.",
+            advice=f"Make dying cheaper: set {DEATH} from {death:g} to {cheaper:g}.",
+            setting=DEATH,
+            value=cheaper,
+        )
+
+
+HINTS = (NoForwardProgress(), LearnedToStandStill())
