@@ -101,7 +101,7 @@ def evaluate_run(path: Path, request: EvaluationRequest) -> Evaluated | SuiteRep
         report = measure_suites(run, config, task, loaded, request.suites)
         _keep(run, _suite_file(report), report.as_json())
         return report
-    if request.suites != SuiteRequest():
+    if request.suites.suites or request.suites.against:
         raise ConfigError(f"--suite and --against: task {task.name!r} brings no suites of its own")
     result = _measure_seeds(config, task, loaded, episodes=request.episodes)
     write_evaluation(run, result)
