@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.verify import Trial, compare, verify
+from longhaul.app.configure import ConfigSources
+from longhaul.app.verify import ODD_ENVS, Trial, compare, resolve_trial, verify
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.runs.inspection import list_checkpoints
 from tests.app.small import CARTPOLE, finished_run, small_config
@@ -146,3 +147,22 @@ def test_a_trial_without_an_interruption_proves_nothing_and_is_refused() -> None
         Trial(iterations=1)
     with pytest.raises(ConfigError, match="--interruptions must be at least 1"):
         Trial(interruptions=0)
+
+
+def test_an_overlapped_trial_has_an_odd_number_of_environments_unless_one_is_given(
+    tmp_path: Path,
+) -> None:
+    def count(*overrides: str, file: Path | None = None, num_envs: int | None = None) -> int:
+        flags = {"num_envs": num_envs}
+        return resolve_trial(
+            ConfigSources(CARTPOLE, file=file, flags=flags, overrides=overrides)
+        ).num_envs
+
+    overlap = "collect.overlap=true"
+    file = tmp_path / "config.toml"
+    file.write_text("num_envs = 12\n")
+    assert count() == 16
+    assert count(overlap) == ODD_ENVS
+    assert count(overlap, "num_envs=8") == 8
+    assert count(overlap, num_envs=4) == 4
+    assert count(overlap, file=file) == 12

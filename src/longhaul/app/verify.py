@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 from longhaul.app.assemble import build_task, check_task
 from longhaul.app.config import RunConfig
+from longhaul.app.configure import ConfigSources, parse_override, read_toml, resolve
 from longhaul.app.registry import find_kind
 from longhaul.app.session import Asked, carry_out
 from longhaul.app.text import columns
@@ -27,6 +28,8 @@ from longhaul.runs.inspection import MANIFEST_FILE, list_checkpoints
 from longhaul.runs.jsonl import read_rows
 
 QUIET = Asked(quiet=True)
+ODD_ENVS = 7
+"""Environments of an overlapped trial: sums over so few rows depend on the number of threads."""
 FIRST_BACKWARD_IMPORTS = "torch.fx.experimental.symbolic_shapes"
 
 
@@ -91,6 +94,26 @@ class Verification:
                 "files": {file.file: file.equal for file in self.files},
             }
         )
+
+
+def resolve_trial(sources: ConfigSources) -> RunConfig:
+    """Return the configuration to verify; an overlapped run of no given size gets an odd one.
+
+    Collecting then happens in another thread than learning, and a thread that computes in another
+    way than it should shows with few rows and hides with 8, 16 or 32.
+    """
+    config = resolve(sources)
+    if not config.collect.overlap or config.cluster.address or _sets_num_envs(sources):
+        return config
+    return replace(config, num_envs=ODD_ENVS)
+
+
+def _sets_num_envs(sources: ConfigSources) -> bool:
+    """Whether the user gave a number of environments; a preset's number does not count."""
+    given = [parse_override(override) for override in sources.overrides]
+    if sources.file is not None:
+        given.append(read_toml(sources.file))
+    return sources.flags.get("num_envs") is not None or any("num_envs" in one for one in given)
 
 
 def verify(config: RunConfig, trial: Trial) -> Verification:

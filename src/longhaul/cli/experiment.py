@@ -116,10 +116,10 @@ def verify_resume(
     as_json: options.AsJson = False,
 ) -> None:
     """Prove on this machine that an interrupted and resumed run equals an uninterrupted one."""
-    from longhaul.app.configure import ConfigSources, resolve
-    from longhaul.app.verify import Trial, verify
+    from longhaul.app.configure import ConfigSources
+    from longhaul.app.verify import Trial, resolve_trial, verify
 
-    resolved = resolve(
+    resolved = resolve_trial(
         ConfigSources(
             task=task,
             preset=preset,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 
+import torch
+
 from longhaul.core.policy import Policy
 from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Assignment, Settings, SettingValue
@@ -23,7 +25,13 @@ class OverlapCollector:
     def __init__(self, inner: RolloutCollector, learned: Policy) -> None:
         self._inner = inner
         self._learned = learned
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="collect")
+        self._thread = ThreadPoolExecutor(
+            max_workers=1,
+            thread_name_prefix="collect",
+            # Each thread has its own number of OpenMP threads, and sums depend on it.
+            initializer=torch.set_num_threads,
+            initargs=(torch.get_num_threads(),),
+        )
         self._pending: Future[Rollout] | None = None
         self._handed_over: State = {}
         self._resumed: dict[str, SettingValue] | None = None
