@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -66,6 +67,72 @@ def test_a_run_without_any_usable_checkpoint_is_not_started_afresh(
         assert "backup" in outcome.problem
     assert everything_in(run.checkpoints) == before
     assert run.metrics.read_bytes() == logs
+
+
+COMMANDS = (("resume",), (*TRAIN, "--runs-root"), (*TRAIN, "--resume", "auto", "--runs-root"))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=("resume", "train", "auto"))
+@pytest.mark.parametrize("gone", ["the folder", "what is in it"])
+def test_a_run_whose_checkpoints_are_gone_is_not_started_afresh(
+    longhaul: Longhaul, tmp_path: Path, command: tuple[str, ...], gone: str
+) -> None:
+    run = stopped_run(tmp_path)
+    shutil.rmtree(run.checkpoints)
+    if gone == "what is in it":
+        run.checkpoints.mkdir()
+    before = everything_in(tmp_path)
+    outcome = longhaul(*command, run.path if command == COMMANDS[0] else tmp_path)
+    assert outcome.code == 5
+    assert f"{run.checkpoints} holds no checkpoint, but this run has saved some" in outcome.problem
+    assert "restore the folder from a backup, or begin a new run" in outcome.problem
+    assert everything_in(tmp_path) == before
+
+
+def test_a_finished_run_whose_checkpoints_are_gone_is_not_started_afresh(
+    longhaul: Longhaul, tmp_path: Path
+) -> None:
+    run = finished_run(tmp_path, "checkpoint.every_iterations=1")
+    shutil.rmtree(run.checkpoints)
+    before = everything_in(tmp_path)
+    for command in (
+        ("resume", run.path),
+        ("resume", run.path, "--total-timesteps", "960"),
+        (*COMMANDS[2], tmp_path),
+    ):
+        outcome = longhaul(*command)
+        assert outcome.code == 5
+        assert str(run.checkpoints) in outcome.problem
+    assert everything_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("last", [{"event": "resumed"}, {"event": "stopped"}])
+def test_a_run_of_an_earlier_version_is_known_by_its_sessions(
+    longhaul: Longhaul, tmp_path: Path, last: dict[str, str]
+) -> None:
+    run = stopped_run(tmp_path)
+    shutil.rmtree(run.checkpoints)
+    record = json.loads(run.record.read_text())
+    del record["first_checkpoint"]
+    run.record.write_text(json.dumps(record))
+    rows = [{"event": "started"}, {"reason": "stopped by SIGTERM", **last}]
+    run.sessions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert longhaul("resume", run.path).code == 5
+
+
+def test_a_run_that_never_came_to_a_checkpoint_starts_from_the_beginning(
+    longhaul: Longhaul, tmp_path: Path
+) -> None:
+    whole = finished_run(tmp_path / "whole")
+    run = stopped_run(tmp_path / "killed")
+    # As SIGKILL leaves it in its second iteration, before the first checkpoint.
+    shutil.rmtree(run.checkpoints)
+    run.checkpoints.mkdir()
+    record = json.loads(run.record.read_text())
+    run.record.write_text(json.dumps({**record, "first_checkpoint": "", "status": "running"}))
+    run.sessions.write_text('{"event":"started"}\n')
+    assert longhaul("resume", run.path, "--quiet").code == 0
+    assert run.metrics.read_bytes() == whole.metrics.read_bytes()
 
 
 def test_a_checkpoint_of_another_run_is_refused(longhaul: Longhaul, tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from longhaul.cluster.rank import launched_rank
 from longhaul.core.errors import ConfigError, LockedError, suggestion
 from longhaul.runs.directory import RunDirectory, list_run_directories, slug
 from longhaul.runs.heartbeat import read_beat
-from longhaul.runs.inspection import list_checkpoints
 from longhaul.runs.lock import is_locked, read_holder
+from longhaul.runs.lost import check_checkpoints
 from longhaul.runs.record import RunRecord, Status
 
 CHOICES = ("same", "auto", "never")
@@ -90,7 +90,8 @@ def find_match(root: Path, config: RunConfig, *, wall: Callable[[], float] = tim
     """Return the newest run of this task, name and fingerprint inside `root` that is ours.
 
     One that another trainer holds is never taken, nor is another run begun beside it: that ends
-    with `LockedError`, because what is asked for is already under way.
+    with `LockedError`, because what is asked for is already under way. One whose checkpoints are
+    gone ends with `CheckpointError`.
     """
     wanted = fingerprint(config)
     looked = _candidates(root, config, wall)
@@ -105,6 +106,7 @@ def find_match(root: Path, config: RunConfig, *, wall: Callable[[], float] = tim
             "wait for it to end, or give another --name"
         )
     for one in reversed(fitting):
+        check_checkpoints(one.run)
         is_over = one.record.status is Status.FINISHED and not _is_longer(one.run, config)
         what = "is already finished" if is_over else f"goes on ({one.record.status.value} before)"
         told.append(f"{one.run.path.name}: matches name and config ({wanted}), {what}")
@@ -147,9 +149,7 @@ def _refusal(root: Path, run: RunDirectory, record: RunRecord, config: RunConfig
     except ConfigError as error:
         return f"its config cannot be read: {error}"
     if fingerprint(kept) == fingerprint(config):
-        if record.status is not Status.FINISHED or list_checkpoints(run.checkpoints):
-            return ""
-        return "it has no checkpoint"
+        return ""
     changed = changed_keys(run, config)
     listed = [f"{key} is {old!r} there and {new!r} here" for key, (old, new) in changed.items()]
     more = f" and {len(listed) - MOST_DIFFERENCES} more" if len(listed) > MOST_DIFFERENCES else ""

@@ -36,6 +36,7 @@ from longhaul.runs.clocks import Clocks
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file, storage_errors
 from longhaul.runs.lock import RunLock
+from longhaul.runs.lost import check_checkpoints
 from longhaul.runs.record import Status, write_status
 from longhaul.runs.recorder import Restoration
 from longhaul.runs.resources import ResourceSampler
@@ -62,6 +63,7 @@ def carry_out(
 ) -> int:
     """Train in the run's directory until it is done or stopped; return the exit code."""
     run.check_plain()
+    check_checkpoints(run)
     display = choose_display(as_json=asked.as_json, quiet=asked.quiet)
     fix_torch(threads=config.threads, deterministic=config.deterministic)
     device = choose_device(config.device, require_gpu=asked.require_gpu, tell=display.notice)

@@ -24,7 +24,7 @@ from longhaul.core.config import merge
 from longhaul.core.errors import ConfigError
 from longhaul.core.task import Task
 from longhaul.runs.directory import RunDirectory, create_run, find_unfinished
-from longhaul.runs.inspection import list_checkpoints
+from longhaul.runs.lost import has_saved
 from longhaul.runs.record import begin_record
 from longhaul.runs.toml import write_toml
 
@@ -48,7 +48,7 @@ def train_task(config: RunConfig, root: Path, asked: Asked) -> int:
     check_trackers(config.track)
     choose_device(config.device, require_gpu=asked.require_gpu)
     run = find_unfinished(root, config.task, config.name, config.seed)
-    if run is not None and not list_checkpoints(run.checkpoints) and changed_keys(run, config):
+    if run is not None and not has_saved(run) and changed_keys(run, config):
         run = None  # it never came to a checkpoint, so that there is nothing to go on with
     if run is None:
         run = begin_run(config, root)

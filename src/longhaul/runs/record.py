@@ -40,6 +40,8 @@ class RunRecord:
     host: dict[str, str]
     status: Status = Status.RUNNING
     reason: str = ""
+    first_checkpoint: str = ""
+    """The first checkpoint the run ever saved; empty until there is one."""
     format: int = FORMAT
 
     @property
@@ -92,3 +94,11 @@ def write_status(path: Path, status: Status, reason: str = "") -> None:
     record = decode_record(path.read_bytes(), path)
     with storage_errors(path):
         replace_file(path, encode_record(replace(record, status=status, reason=reason)))
+
+
+def write_first_checkpoint(path: Path, name: str) -> None:
+    """Note in run.json that the run has saved a checkpoint; only the first is noted."""
+    record = decode_record(path.read_bytes(), path)
+    if not record.first_checkpoint:
+        with storage_errors(path):
+            replace_file(path, encode_record(replace(record, first_checkpoint=name)))

@@ -25,7 +25,7 @@ from longhaul.runs.clocks import Clocks
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.jsonl import LOG_START, LogWriter, Row, encode_row
 from longhaul.runs.lock import RunLock
-from longhaul.runs.record import Status, write_status
+from longhaul.runs.record import Status, write_first_checkpoint, write_status
 from longhaul.runs.retention import remove_leftovers
 from longhaul.runs.rewind import LogProblem, rewind_log
 
@@ -85,6 +85,7 @@ class Recorder:
         self._saved_iteration = 0
         self._saved_at = clocks.monotonic()
         self._save_seconds = 0.0  # that the last checkpoint took
+        self._has_saved = False  # in this process
         self.restoration = Restoration(None)
 
     def restore(self, settings: Settings) -> tuple[Progress, Settings]:
@@ -179,6 +180,9 @@ class Recorder:
             ),
         )
         path = self._store.save(snapshot)
+        if not self._has_saved:
+            write_first_checkpoint(self._directory.record, path.name)
+            self._has_saved = True
         self._saved_iteration, self._saved_at = progress.iteration, self._clocks.monotonic()
         self._save_seconds = self._saved_at - began
         return path
