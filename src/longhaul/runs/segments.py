@@ -30,12 +30,12 @@ class Segment:
     length: int  # of what it holds, not of the file
     is_compressed: bool
 
-    def outranks(self, other: Segment) -> bool:
-        """Whether this is what counts of two files of one number, left by an interrupted step.
+    def rank(self) -> tuple[bool, int]:
+        """Return what orders files of one number, left by an interrupted step; the last counts.
 
         A compressed file has its name only when it is complete, and the shorter of two was cut.
         """
-        return (not self.is_compressed, self.length) < (not other.is_compressed, other.length)
+        return self.is_compressed, -self.length
 
     def read(self) -> bytes:
         """Return its content; what is damaged becomes one unreadable line of the same length."""
@@ -48,7 +48,12 @@ class Segment:
 
 def list_segments(path: Path) -> list[Segment]:
     """Return the sealed pieces of a log, oldest first."""
-    found: dict[int, Segment] = {}
+    return [files[-1] for files in _files(path).values()]
+
+
+def _files(path: Path) -> dict[int, list[Segment]]:
+    """Return all files of each piece, oldest piece first; the last file is the one that counts."""
+    found: dict[int, list[Segment]] = {}
     for candidate in path.parent.glob(f"{path.name}.*"):
         match = _NAME.fullmatch(candidate.name.removeprefix(f"{path.name}."))
         if match is None:
@@ -58,10 +63,8 @@ def list_segments(path: Path) -> list[Segment]:
             length = int(match["length"]) if is_compressed else candidate.stat().st_size
         except FileNotFoundError:
             continue
-        segment = Segment(number, candidate, length, is_compressed)
-        if number not in found or segment.outranks(found[number]):
-            found[number] = segment
-    return [found[number] for number in sorted(found)]
+        found.setdefault(number, []).append(Segment(number, candidate, length, is_compressed))
+    return {number: sorted(found[number], key=Segment.rank) for number in sorted(found)}
 
 
 def sealed_length(path: Path) -> int:
@@ -165,12 +168,13 @@ def seal(path: Path) -> Path:
 
 def compress_sealed(path: Path) -> None:
     """Compress the segments that are not yet; without room they stay as they are."""
-    for segment in list_segments(path):
-        plain = path.with_name(f"{path.name}.{segment.number:06d}")
+    for number, files in _files(path).items():
         with contextlib.suppress(OSError):
-            if not segment.is_compressed:
-                _write_compressed(path, segment.number, segment.path.read_bytes())
-            plain.unlink(missing_ok=True)
+            if not files[-1].is_compressed:
+                _write_compressed(path, number, files[-1].path.read_bytes())
+            else:
+                files.pop()
+            _remove(files)
 
 
 def _write_compressed(path: Path, number: int, content: bytes) -> None:
@@ -180,32 +184,42 @@ def _write_compressed(path: Path, number: int, content: bytes) -> None:
 
 def cut_log(path: Path, offset: int) -> None:
     """Cut a log to its first `offset` bytes; interrupted anywhere, it still holds at least them."""
-    segments = list_segments(path)
-    begin = sum(segment.length for segment in segments)
+    pieces = _files(path)
+    begin = sum(files[-1].length for files in pieces.values())
     if path.exists():
         _truncate(path, max(offset - begin, 0))
-    for segment in reversed(segments):
+    for number in reversed(pieces):
+        files = pieces[number]
+        segment = files[-1]
         begin -= segment.length
         if offset <= begin:
-            _remove(path, segment)
+            _remove(files)
         elif offset < begin + segment.length:
             # The shorter piece has a name of its own; with both there the longer one is younger.
-            _write_compressed(path, segment.number, segment.read()[: offset - begin])
-            _remove(path, segment)
+            _write_compressed(path, number, segment.read()[: offset - begin])
+            _remove(files)
     sync_directory(path.parent)
 
 
 def replace_log(path: Path, content: bytes) -> None:
     """Put `content` in place of all pieces of a log."""
     replace_file(path, content)
-    for segment in list_segments(path):
-        _remove(path, segment)
+    for files in _files(path).values():
+        _remove(files)
     sync_directory(path.parent)
 
 
-def _remove(path: Path, segment: Segment) -> None:
-    segment.path.unlink()
-    path.with_name(f"{path.name}.{segment.number:06d}").unlink(missing_ok=True)
+def _remove(files: list[Segment]) -> None:
+    """Remove files of one piece; the one that counts goes last, so that no other takes its place.
+
+    An outranked file would otherwise come back as a part of the log if this is interrupted.
+    """
+    for file in files[:-1]:
+        file.path.unlink(missing_ok=True)
+    if len(files) > 1:
+        sync_directory(files[0].path.parent)
+    for file in files[-1:]:
+        file.path.unlink(missing_ok=True)
 
 
 def _truncate(path: Path, size: int) -> None:
