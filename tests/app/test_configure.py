@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from longhaul.app.configure import (
     ConfigSources,
     differences,
-    flatten,
     from_values,
     parse_override,
     read_preset,
@@ -20,7 +19,7 @@ from longhaul.app.configure import (
     to_values,
 )
 from longhaul.app.registry import find_kind
-from longhaul.core.config import merge
+from longhaul.core.config import flatten, merge
 from longhaul.core.errors import ConfigError
 from longhaul.runs.toml import write_toml
 from tests.app.small import CARTPOLE

@@ -159,7 +159,9 @@ def test_the_guides_schedule_fits_the_command_that_uses_it(tmp_path: Path) -> No
     write_blocks("config.md", tmp_path)
     sources = ConfigSources("gym:CartPole-v1", file=tmp_path / "slower.toml")
     config = resolve(sources)
-    assert list(config.schedule) == read_toml(tmp_path / "slower.toml")["schedule"]
+    ramp, nudge = read_toml(tmp_path / "slower.toml")["schedule"]
+    # The ramp begins where the preset's learning rate is.
+    assert list(config.schedule) == [{**ramp, "start": config.learn.learning_rate}, nudge]
     assert "together" in show_plan(config, as_json=False)
 
 

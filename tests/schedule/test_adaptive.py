@@ -23,7 +23,7 @@ def adaptive(**changes: object) -> Adaptive:
         "rate": 0.5,
         "window": 1,
     }
-    return Adaptive("a", WEIGHT, 0.4, SHARE, **{**fields, **changes})  # type: ignore[arg-type]
+    return Adaptive("a", WEIGHT, SHARE, start=0.4, **{**fields, **changes})  # type: ignore[arg-type]
 
 
 def values(controller: Adaptive, measured: list[float | None]) -> list[float]:
@@ -90,7 +90,7 @@ def test_what_cannot_work_is_refused(changes: dict[str, object]) -> None:
 
 def test_the_learning_rate_is_schedule_times_scale() -> None:
     controller = Adaptive(
-        "rate", RATE, 1e-3, SHARE, (0.1, 0.2), (0.5, 2.0), end=0.0, total=1000, window=1, rate=1.0
+        "rate", RATE, SHARE, (0.1, 0.2), (0.5, 2.0), 1e-3, end=0.0, total=1000, window=1, rate=1.0
     )
     view = View(Progress(1, 500), {SHARE: 0.0}, Settings([RATE]))
     assert controller.decide(controller.initial(), view).assignments == (RATE.to(1e-3),)

@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from longhaul.app.config import FREE_TO_CHANGE, RunConfig
+from longhaul.app.given import overlay, refuse_overwritten, with_starts
 from longhaul.app.registry import Reference, find_kind
-from longhaul.core.config import convert, merge
+from longhaul.core.config import convert, flatten, merge
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.tasks.kind import TaskKind
 
@@ -26,21 +27,46 @@ class ConfigSources:
     file: Path | None = None
     flags: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     overrides: Sequence[str] = ()
+    tried: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Values of a trial of a search."""
+
+    def layers(self) -> tuple[dict[str, Any], ...]:
+        """Return the values of each source but the preset, the earlier ones first."""
+        set_by_hand: dict[str, Any] = {}
+        for override in self.overrides:
+            set_by_hand = merge(set_by_hand, parse_override(override))
+        return (
+            read_toml(self.file) if self.file is not None else {},
+            {key: value for key, value in self.flags.items() if value is not None},
+            set_by_hand,
+            dict(self.tried),
+        )
 
 
 def resolve(sources: ConfigSources) -> RunConfig:
-    """Return the configuration the sources add up to."""
+    """Return the configuration the sources add up to.
+
+    A value given for a setting that a controller writes moves the controller or is refused.
+    """
     kind = find_kind(sources.task)
-    values = read_preset(kind, sources.task, sources.preset)
-    if sources.file is not None:
-        values = merge(values, read_toml(sources.file))
-    values = merge(
-        values, {key: value for key, value in sources.flags.items() if value is not None}
+    preset = read_preset(kind, sources.task, sources.preset)
+    values, given = preset, dict[str, Any]()
+    for layer in sources.layers():
+        values = put_on(values, layer, sources.task)
+        given = merge(given, layer)
+    config = from_values({**values, "task": sources.task})
+    own = flatten(to_values(from_values({**preset, "task": sources.task})))
+    held = flatten(to_values(config))
+    refuse_overwritten(
+        config, [key for key in flatten(given) if held.get(key) != own.get(key)], kind
     )
-    for override in sources.overrides:
-        values = merge(values, parse_override(override))
-    values["task"] = sources.task
-    return from_values(values)
+    return config
+
+
+def put_on(values: Mapping[str, Any], layer: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Return a config's values with others on top; a ramp moves with the key it begins at."""
+    defaults = flatten(to_values(from_values({"task": task})))
+    return overlay(values, layer, defaults, find_kind(task))
 
 
 def from_values(values: Mapping[str, Any]) -> RunConfig:
@@ -48,7 +74,9 @@ def from_values(values: Mapping[str, Any]) -> RunConfig:
     config = convert(values, RunConfig)
     kind = find_kind(config.task)
     options = convert(config.options, kind.options, where="options")
-    return dataclasses.replace(config, options=msgspec.to_builtins(options))
+    config = dataclasses.replace(config, options=msgspec.to_builtins(options))
+    schedule = with_starts(config.schedule, flatten(to_values(config)), kind)
+    return dataclasses.replace(config, schedule=schedule)
 
 
 def to_values(config: RunConfig) -> dict[str, Any]:
@@ -100,18 +128,6 @@ def parse_override(text: str) -> dict[str, Any]:
         parsed = {part: parsed}
     assert isinstance(parsed, dict)
     return parsed
-
-
-def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested tables as one flat mapping with dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        path = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{path}.")
-        else:
-            flat[path] = value
-    return flat
 
 
 def differences(

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import psutil
 
 from longhaul.app.config import RunConfig
-from longhaul.app.configure import flatten, to_values
+from longhaul.app.configure import to_values
+from longhaul.core.config import flatten
 from longhaul.core.errors import ConfigError
 from longhaul.core.hint import SCHEDULED, Facts, Rule
 from longhaul.core.spaces import ActionSpec, Discrete, MultiDiscrete

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from longhaul.app.configure import from_values, parse_override, read_preset
+from longhaul.app.configure import ConfigSources, parse_override, put_on, read_preset, resolve
 from longhaul.app.registry import find_kind
 from longhaul.app.report import preset_differences, preset_name
 from longhaul.core.config import merge
@@ -44,13 +44,8 @@ def begin_experiment(path: Path, name: str, overrides: Sequence[str], out: Path)
     values: dict[str, Any] = {}
     for key, value in changes.items():
         values = merge(values, _nested(key, value))
-    for override in overrides:
-        values = merge(values, parse_override(override))
-    kind = find_kind(record.task)
     preset = preset_name(record.command)
-    from_values(
-        {**merge(read_preset(kind, record.task, preset), values), "task": record.task, "name": name}
-    )  # for its errors
+    values = with_changes(values, overrides, task=record.task, preset=preset)
     config, notes = out / f"{name}.toml", out / f"{name}.md"
     for file in (config, notes):
         if file.exists():
@@ -62,6 +57,21 @@ def begin_experiment(path: Path, name: str, overrides: Sequence[str], out: Path)
         config.write_text(f"# What differs from the preset of {record.task}.\n{write_toml(values)}")
         notes.write_text(make_notes(run, name, command, overrides))
     return Begun(config, notes, command)
+
+
+def with_changes(
+    values: dict[str, Any], overrides: Sequence[str], *, task: str, preset: str
+) -> dict[str, Any]:
+    """Return the values with others on top; a config they cannot make is an error."""
+    before = merge(read_preset(find_kind(task), task, preset), values)
+    after = before
+    for override in overrides:
+        change = parse_override(override)
+        values, after = merge(values, change), put_on(after, change, task)
+    if after.get("schedule") != before.get("schedule"):
+        values = {**values, "schedule": after["schedule"]}
+    resolve(ConfigSources(task, preset=preset, flags=values))  # for its errors
+    return values
 
 
 def next_name(name: str) -> str:

@@ -9,9 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from longhaul.app.assemble import build_schedule, build_settings, build_task
-from longhaul.app.configure import from_values, parse_override, read_toml
+from longhaul.app.configure import from_values, parse_override, put_on, read_toml
 from longhaul.app.text import columns
-from longhaul.core.config import merge
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.jsonl import read_rows
 from longhaul.schedule.replay import Replayed, recorded_moves, replay
@@ -22,10 +21,11 @@ def replay_run(path: Path, *, file: Path | None, overrides: Sequence[str], as_js
     run = RunDirectory(path)
     run.read_record()
     values = read_toml(run.config)
+    task_name = values["task"]
     if file is not None:
-        values = merge(values, read_toml(file))
+        values = put_on(values, read_toml(file), task_name)
     for override in overrides:
-        values = merge(values, parse_override(override))
+        values = put_on(values, parse_override(override), task_name)
     config = from_values(values)
     task = build_task(config)
     schedule = build_schedule(config, task, build_settings(config, task))

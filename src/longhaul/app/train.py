@@ -12,7 +12,14 @@ from typing import Any
 
 from longhaul.app.assemble import build_schedule, build_settings, build_task
 from longhaul.app.config import RunConfig
-from longhaul.app.configure import differences, from_values, parse_override, read_toml, to_values
+from longhaul.app.configure import (
+    differences,
+    from_values,
+    parse_override,
+    put_on,
+    read_toml,
+    to_values,
+)
 from longhaul.app.device import choose_device
 from longhaul.app.plan import memory_plan, replay_plan
 from longhaul.app.session import Asked, carry_out
@@ -20,7 +27,6 @@ from longhaul.app.team import help_learning
 from longhaul.app.track import check_trackers
 from longhaul.cluster.connect import check_cluster
 from longhaul.cluster.rank import launched_rank
-from longhaul.core.config import merge
 from longhaul.core.errors import ConfigError
 from longhaul.core.task import Task
 from longhaul.runs.directory import RunDirectory, create_run, find_unfinished
@@ -85,7 +91,7 @@ def resume_run(
     run.read_record()
     values = read_toml(run.config)
     for override in overrides:
-        values = merge(values, parse_override(override))
+        values = put_on(values, parse_override(override), values["task"])
     if total_timesteps is not None:
         values["total_timesteps"] = total_timesteps
     config = from_values(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from longhaul.core.settings import Setting, Settings
@@ -47,6 +48,19 @@ REPLAY_BETA = Setting(
     low=0.0,
     high=1.0,
 )
+
+
+CONFIG_KEYS: Mapping[str, str] = {
+    **{
+        setting.name: setting.name
+        for setting in (LEARNING_RATE, DISCOUNT, CLIP_RANGE, ENTROPY_WEIGHT, VALUE_WEIGHT)
+    },
+    **{
+        setting.name: setting.name.replace("learn.replay_", "learn.replay.")
+        for setting in (REPLAY_WEIGHT, REPLAY_POLICY_WEIGHT, REPLAY_ALPHA, REPLAY_BETA)
+    },
+}
+"""For each setting the config key it begins with."""
 
 
 def learn_settings(config: LearnConfig) -> tuple[Setting[float], ...]:

@@ -35,14 +35,14 @@ class Adaptive:
     """The controller's unique name."""
     setting: Setting[float]
     """The setting, which is always the line's value times the scale."""
-    start: float
-    """The line's value at the beginning."""
     metric: str
     """The metric that is to stay in the band."""
     band: tuple[float, float]
     """The lowest and highest average at which the scale is left alone."""
     limits: tuple[float, float]
     """The smallest and largest scale; a low metric pulls towards the largest."""
+    start: float | None = None
+    """The line's value at the beginning; the config value of the setting if left out."""
     end: float | None = None
     """The line's value at `finish` and after it; `start` if left out."""
     along: Axis = "run"
@@ -92,9 +92,19 @@ class Adaptive:
         return (self.setting.name,)
 
     @property
+    def follows(self) -> tuple[str, ...]:
+        """The setting, if the line begins at its config value."""
+        return self.writes if self.first == self.setting.default else ()
+
+    @property
+    def first(self) -> float:
+        """The value the line begins at."""
+        return self.setting.default if self.start is None else self.start
+
+    @property
     def extremes(self) -> tuple[Assignment, ...]:
         """The outermost values it may assign."""
-        ends = (self.start, self.start if self.end is None else self.end)
+        ends = (self.first, self.first if self.end is None else self.end)
         values = {end * scale for end in ends for scale in self.limits}
         return tuple(self.setting.to(value) for value in sorted(values))
 
@@ -125,8 +135,8 @@ class Adaptive:
     def value_at(self, place: float) -> float:
         """Return the line's value at a place."""
         if self.end is None:
-            return self.start
-        return between(self.start, self.end, min(max(place / self.finish, 0.0), 1.0))
+            return self.first
+        return between(self.first, self.end, min(max(place / self.finish, 0.0), 1.0))
 
     def _measured(self, state: AdaptiveState, view: View) -> tuple[float | None, AdaptiveState]:
         """Return the average that decides, with the newest measurement in it."""

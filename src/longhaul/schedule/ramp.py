@@ -26,8 +26,9 @@ class Ramp:
     """The controller's unique name."""
     setting: Setting[float]
     """The setting to anneal."""
-    start: float
-    """The value at the beginning, or once the warm-up is over."""
+    start: float | None = None
+    """The value at the beginning, or once the warm-up is over; the config value of the setting if
+    left out."""
     end: float = 0.0
     """The value at `finish` and after it."""
     shape: Literal["linear", "cosine", "constant"] = "linear"
@@ -62,13 +63,23 @@ class Ramp:
         return (self.setting.name,)
 
     @property
+    def follows(self) -> tuple[str, ...]:
+        """The setting, if the curve begins at its config value."""
+        return self.writes if self.first == self.setting.default else ()
+
+    @property
+    def first(self) -> float:
+        """The value the curve begins at."""
+        return self.setting.default if self.start is None else self.start
+
+    @property
     def extremes(self) -> tuple[Assignment, ...]:
         """The outermost values it may assign."""
-        values = {self.start}
+        values = {self.first}
         if self.shape != "constant":
             values.add(self.end)
         if self.warm_up > 0:
-            values.add(self.start * self.start_factor)
+            values.add(self.first * self.start_factor)
         return tuple(self.setting.to(value) for value in sorted(values))
 
     def initial(self) -> RampState:
@@ -79,13 +90,13 @@ class Ramp:
         """Return the setting's value once the run has come this far."""
         place = position(progress, self.along, self.total)
         if place < self.warm_up:
-            return between(self.start * self.start_factor, self.start, place / self.warm_up)
+            return between(self.first * self.start_factor, self.first, place / self.warm_up)
         if self.shape == "constant":
-            return self.start
+            return self.first
         share = min(1.0, (place - self.warm_up) / (self.finish - self.warm_up))
         if self.shape == "cosine":
             share = (1 - math.cos(math.pi * share)) / 2
-        return between(self.start, self.end, share)
+        return between(self.first, self.end, share)
 
     def decide(self, state: RampState, view: View) -> Decision[RampState]:
         """Put the setting on the curve."""

@@ -37,6 +37,15 @@ class Bounded(Protocol):
         """The outermost values it may assign, checked before the run begins."""
 
 
+@runtime_checkable
+class Follows(Protocol):
+    """A controller that goes by the config value of a setting it writes."""
+
+    @property
+    def follows(self) -> tuple[str, ...]:
+        """Names of the settings whose config value decides what it writes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Move:
     """One setting's old and new value."""

@@ -128,6 +128,10 @@ class TaskKind:
     variants: tuple[EnvVariant, ...] = ()
     """What `longhaul bench env` measures when nothing else is asked for."""
     tools: tuple[Tool, ...] = ()
+    setting_keys: Mapping[str, str] = field(default_factory=dict)
+    """For each of its settings that begins with a value of the config, the key of that value."""
+    controller_keys: Mapping[str, str] = field(default_factory=dict)
+    """For each controller it brings, the config key that describes it."""
     campaign: Campaign | None = None
     """How `longhaul campaign` trains it, if it has courses."""
 

@@ -6,16 +6,15 @@ import difflib
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
-from longhaul.app.assemble import build_schedule, build_settings
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import (
     ConfigSources,
     differences,
-    flatten,
     parse_override,
     read_toml,
     resolve,
@@ -26,9 +25,8 @@ from longhaul.app.registry import find_kind
 from longhaul.app.search.space import Dimension, Params, Value, parse_dimension, read_space
 from longhaul.app.train import build_checked
 from longhaul.app.trial_place import HERE, TrialPlace
-from longhaul.core.config import merge
+from longhaul.core.config import flatten, merge
 from longhaul.core.errors import ConfigError, suggestion
-from longhaul.core.settings import Settings
 from longhaul.core.task import Task
 from longhaul.runs.directory import slug
 
@@ -130,33 +128,23 @@ class SearchPlan:
     """What the user's file and overrides say."""
     rows: int
     """Acting bodies per environment."""
-    ramps: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """For each key, the tables of the schedule that begin at its value and move with it."""
 
     def changed(self, params: Params) -> dict[str, Any]:
         """Return the user's values with those of a trial on top, the schedule moved along."""
-        values = self.values
-        for key, value in params.items():
-            values = merge(values, _nested(key, self.space[key].setting(value)))
-        moved = self._moved_schedule(params)
-        return merge(values, {"schedule": moved}) if moved is not None else values
+        values, moved = merge(self.values, self._tried(params)), self.config(params).schedule
+        if moved == self.base.schedule:
+            return values
+        return merge(values, {"schedule": [dict(table) for table in moved]})
 
-    def _moved_schedule(self, params: Params) -> list[dict[str, Any]] | None:
-        own = flatten(to_values(self.base))
-        tables = [dict(table) for table in self.base.schedule]
-        for key, places in self.ramps.items():
-            if key not in params:
-                continue
-            value = float(self.space[key].setting(params[key]))
-            for place in places:
-                tables[place]["start"] = value
-                if "end" in tables[place]:
-                    tables[place]["end"] *= value / own[key]
-        return tables if any(key in params for key in self.ramps) else None
+    def _tried(self, params: Params) -> dict[str, Any]:
+        tried: dict[str, Any] = {}
+        for key, value in params.items():
+            tried = merge(tried, _nested(key, self.space[key].setting(value)))
+        return tried
 
     def config(self, params: Params) -> RunConfig:
         """Return what a trial's values add up to, or raise a ConfigError."""
-        return resolve_for(self.request, self.changed(params))
+        return resolve_for(self.request, self.values, tried=self._tried(params))
 
     def trial(self, number: int, params: Params) -> PlannedTrial:
         """Return the config file of a trial, on top of the preset, and what it adds up to.
@@ -234,8 +222,7 @@ def make_plan(request: SearchRequest) -> SearchPlan:
     space = gather_space(request)
     task = build_checked(base)
     metric = check_objective(request.objective or task.evaluation.metric, task)
-    ramps = find_ramps(base, task, space)
-    plan = SearchPlan(request, space, metric, base, values, task.envs.spec.rows, ramps)
+    plan = SearchPlan(request, space, metric, base, values, task.envs.spec.rows)
     for dimension in space.values():
         for value in dimension.ends:
             check_value(plan, dimension, value)
@@ -263,11 +250,15 @@ def _is_config(plan: SearchPlan, params: Params) -> bool:
     return True
 
 
-def resolve_for(request: SearchRequest, values: Mapping[str, Any]) -> RunConfig:
+def resolve_for(
+    request: SearchRequest,
+    values: Mapping[str, Any],
+    tried: Mapping[str, Any] = MappingProxyType({}),
+) -> RunConfig:
     """Return the config these values add up to, with the length of a trial."""
     if request.timesteps is not None:
         values = merge(values, {"total_timesteps": request.timesteps, "total_iterations": 0})
-    return resolve(ConfigSources(request.task, preset=request.preset, flags=values))
+    return resolve(ConfigSources(request.task, preset=request.preset, flags=values, tried=tried))
 
 
 def gather_space(request: SearchRequest) -> dict[str, Dimension]:
@@ -312,47 +303,6 @@ def check_objective(name: str, task: Task) -> str:
 
 def _close(name: str, known: list[str]) -> str:
     return suggestion(name, known) or "; `longhaul metrics RUN` lists those of a run"
-
-
-def find_ramps(
-    base: RunConfig, task: Task, space: Mapping[str, Dimension]
-) -> dict[str, tuple[int, ...]]:
-    """Return the ramps that have to move with a searched key; refuse one that others steer.
-
-    A setting that a controller writes does not keep its config value: searching it would compare
-    equal runs.
-    """
-    settings = build_settings(base, task)
-    schedule = build_schedule(base, task, settings)
-    writers = {name: writer.name for writer in schedule.controllers for name in writer.writes}
-    held = flatten(to_values(base))
-    found: dict[str, tuple[int, ...]] = {}
-    for key in space:
-        setting = _setting_of(key, settings)
-        if setting not in writers:
-            continue
-        places = tuple(
-            place
-            for place, table in enumerate(base.schedule)
-            if table.get("kind") == "ramp"
-            and table.get("setting") == setting
-            and held.get(key)
-            and table.get("start") == held[key]
-        )
-        if not places:
-            raise ConfigError(
-                f"--space {key}: the schedule's {writers[setting]!r} writes this setting, so that "
-                "its config value changes nothing; search what that controller goes by instead, "
-                "or leave it out with --set"
-            )
-        found[key] = places
-    return found
-
-
-def _setting_of(key: str, settings: Settings) -> str:
-    """Return the setting that begins with a config key's value, or nothing."""
-    names = (key, key.replace("learn.replay.", "learn.replay_"), key.removeprefix("options."))
-    return next((name for name in names if name in settings), "")
 
 
 def _plain(value: Any) -> Any:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from longhaul.app.configure import flatten, read_toml
+from longhaul.app.configure import read_toml
 from longhaul.app.wording import value_words
+from longhaul.core.config import flatten
 from longhaul.core.errors import ConfigError, suggestion
 
 KINDS = ("float", "log", "int", "logint", "choice")

@@ -19,7 +19,7 @@ from longhaul.tasks.fish.evaluation import METRICS as EVALUATION_METRICS
 from longhaul.tasks.fish.evaluation import SCORE, suites
 from longhaul.tasks.fish.gate import METRICS as GATE_METRICS
 from longhaul.tasks.fish.hints import HINTS
-from longhaul.tasks.fish.options import Options
+from longhaul.tasks.fish.options import DENSITY_PENALTY, ESCAPE_BOOST, Options
 from longhaul.tasks.fish.panels import PANELS
 from longhaul.tasks.fish.predecessor import PredecessorEnv
 from longhaul.tasks.fish.school import FORCED, fish_envs
@@ -146,5 +146,18 @@ TASK = TaskKind(
     presets=Path(__file__).parent / "presets",
     predecessor=Predecessor("original", PredecessorEnv, lambda options: options.fish),
     variants=VARIANTS,
+    # `options.fish` is not among them: it is the room of a school, whatever the curriculum fills.
+    setting_keys={
+        ESCAPE_BOOST.name: "options.start.escape_boost_speed",
+        DENSITY_PENALTY.name: "options.reward.density_penalty",
+    },
+    controller_keys={
+        "curriculum": "options.training.curriculum",
+        "penalty-gate": "options.training.gate",
+        "penalty-ladder": "options.training.ladder",
+        "escape-boost": "options.training.boost",
+        "entropy": "options.training.entropy_windows",
+        "tail": "options.tail",
+    },
     tools=(Tool("mix", "make a file of bad starts from others", run_mix),),
 )

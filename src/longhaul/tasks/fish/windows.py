@@ -71,6 +71,11 @@ class Windows:
         return (self.setting,)
 
     @property
+    def follows(self) -> tuple[str, ...]:
+        """The setting: outside of all windows it has its config value."""
+        return (self.setting,)
+
+    @property
     def extremes(self) -> tuple[Assignment, ...]:
         """All values it may assign."""
         values = {self.base, *(window.value for window in self.windows)}

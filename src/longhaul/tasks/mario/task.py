@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from longhaul.tasks.mario.hints import HINTS
 from longhaul.tasks.mario.options import Options
 from longhaul.tasks.mario.panels import PANELS
 from longhaul.tasks.mario.probe import run_probe
+from longhaul.tasks.mario.reward.options import MEANINGS, PREFIX, RewardOptions
 from longhaul.tasks.mario.reward.pay import TermReward
 from longhaul.tasks.mario.rom import STAND_IN, find_rom
 from longhaul.tasks.mario.schedule.help import HELPING
@@ -157,5 +158,21 @@ TASK = TaskKind(
     presets=Path(__file__).parent / "presets",
     default_preset="fast",
     tools=(Tool("probe", "try which action moves Mario forward: [SET] [STAGE]", run_probe),),
+    setting_keys={
+        HARD_SHARE.name: "options.starts.share",
+        FRONTIER_SHARE.name: "options.starts.frontier_share",
+        **{
+            f"{PREFIX}{one.name}": f"options.reward.{one.name}"
+            for one in fields(RewardOptions)
+            if one.name in MEANINGS
+        },
+    },
+    controller_keys={
+        "help": "options.schedule.help",
+        "stages": "options.schedule.stages",
+        "hard-starts": "options.starts.adapts",
+        "milestones": "options.reward.milestones_once",
+        "early-window": "options.reward.early_iterations",
+    },
     campaign=CAMPAIGN,
 )

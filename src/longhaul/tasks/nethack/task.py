@@ -99,4 +99,5 @@ TASK = TaskKind(
     examples=("nethack",),
     presets=Path(__file__).parent / "presets",
     variants=VARIANTS,
+    controller_keys={"phases": "options.phases"},
 )
