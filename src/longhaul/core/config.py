@@ -8,12 +8,13 @@ import inspect
 import itertools
 import textwrap
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
 from longhaul.core.errors import ConfigError, suggestion
+from longhaul.core.foreign_names import key_suggestion
 
 C = TypeVar("C")
 
@@ -54,19 +55,35 @@ def _choices(kind: type, path: str) -> tuple[str, ...]:
     return tuple(map(str, typing.get_args(inner)))
 
 
-def refuse_unknown_keys(values: Mapping[str, Any], kind: type, *, where: str = "") -> None:
+def refuse_unknown_keys(
+    values: Mapping[str, Any], kind: type, *, where: str = "", everywhere: Collection[str] = ()
+) -> None:
     """Raise for the first key, at any depth, that `kind` does not declare."""
     known = field_types(kind)
+    everywhere = everywhere or key_paths(kind, where=where)
     for key, value in values.items():
         path = f"{where}.{key}" if where else key
         if key not in known:
             paths = [f"{where}.{name}" if where else name for name in known]
-            raise ConfigError(f"unknown config key {path!r}{suggestion(path, paths)}")
+            raise ConfigError(
+                f"unknown config key {path!r}{key_suggestion(path, paths, everywhere)}"
+            )
         inner = known[key]
         if dataclasses.is_dataclass(inner):
             if not isinstance(value, Mapping):
                 raise ConfigError(f"{path} is a table of settings, not {value!r}")
-            refuse_unknown_keys(value, typing.cast(type, inner), where=path)
+            inner = typing.cast(type, inner)
+            refuse_unknown_keys(value, inner, where=path, everywhere=everywhere)
+
+
+def key_paths(kind: type, *, where: str = "") -> tuple[str, ...]:
+    """Return every key a dataclass and those in it declare, tables included."""
+    paths: list[str] = []
+    for name, inner in field_types(kind).items():
+        paths.append(f"{where}.{name}" if where else name)
+        if dataclasses.is_dataclass(inner):
+            paths += key_paths(typing.cast(type, inner), where=paths[-1])
+    return tuple(paths)
 
 
 def field_types(kind: type) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
-from longhaul.core.errors import ConfigError, suggestion
+from longhaul.core.errors import ConfigError
+from longhaul.core.foreign_names import setting_suggestion
 
 SettingValue = bool | int | float | str | tuple["SettingValue", ...]
 T = TypeVar("T", bound=SettingValue)
@@ -105,7 +106,8 @@ class Settings:
     def declaration(self, name: str) -> Setting[SettingValue]:
         """Return the declaration of the setting called `name`."""
         if name not in self._declared:
-            raise ConfigError(f"setting {name!r} is not declared{suggestion(name, self._declared)}")
+            close = setting_suggestion(name, self._declared)
+            raise ConfigError(f"setting {name!r} is not declared{close}")
         return self._declared[name]
 
     def with_(self, assignments: Iterable[Assignment]) -> Settings:

@@ -13,6 +13,7 @@ import msgspec
 from longhaul.core.config import field_types
 from longhaul.core.control import Controller
 from longhaul.core.errors import ConfigError, suggestion
+from longhaul.core.foreign_names import setting_suggestion
 from longhaul.core.settings import Assignment, Setting, Settings, SettingValue
 from longhaul.schedule.adaptive import Adaptive
 from longhaul.schedule.gate import Gate
@@ -145,7 +146,8 @@ def _declared(name: object, settings: Settings, where: str) -> Setting[Any]:
     if not isinstance(name, str):
         raise ConfigError(f"{where} is the name of a setting, not {name!r}")
     if name not in settings:
-        raise ConfigError(f"{where}: setting {name!r} is not declared{suggestion(name, settings)}")
+        close = setting_suggestion(name, tuple(settings))
+        raise ConfigError(f"{where}: setting {name!r} is not declared{close}")
     return settings.declaration(name)
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from longhaul.core.control import Controller, View
 from longhaul.core.errors import CheckpointError, ConfigError, suggestion
+from longhaul.core.foreign_names import setting_suggestion
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
 from longhaul.core.settings import Assignment, Settings, SettingValue
@@ -191,7 +192,7 @@ def _check_readers(controllers: Iterable[Controller[Any]], settings: Settings) -
             if "/" not in name and name not in settings:
                 raise ConfigError(
                     f"schedule.{controller.name} reads {name!r}, which nothing declares"
-                    f"{suggestion(name, settings)}"
+                    f"{setting_suggestion(name, tuple(settings))}"
                 )
 
 
@@ -202,7 +203,7 @@ def _check_writers(controllers: Iterable[Controller[Any]], settings: Settings) -
             if name not in settings:
                 raise ConfigError(
                     f"schedule.{controller.name} writes {name!r}, which nothing declares"
-                    f"{suggestion(name, settings)}"
+                    f"{setting_suggestion(name, tuple(settings))}"
                 )
         for name in (*controller.writes, *_emitted(controller)):
             if name in writers:

@@ -1,0 +1,60 @@
+"""Names of other libraries lead to our keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from longhaul.app.config import RunConfig
+from longhaul.app.configure import ConfigSources, resolve
+from longhaul.core.config import key_paths
+from longhaul.core.errors import ConfigError
+from longhaul.core.foreign_names import FOREIGN
+from tests.app.small import CARTPOLE
+
+KEYS = key_paths(RunConfig)
+
+
+def test_every_foreign_name_leads_to_a_key_of_the_config() -> None:
+    assert set(FOREIGN.values()) <= set(KEYS)
+    assert not FOREIGN.keys() & {key.rpartition(".")[2] for key in KEYS}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("learn.gamma", "learn.discount"),
+        ("gamma", "learn.discount"),
+        ("learn.vf_coef", "learn.value_weight"),
+        ("learn.lr", "learn.learning_rate"),
+        ("learn.n_steps", "collect.steps"),
+        ("learn.clip", "learn.clip_range"),
+        ("norm_obs", "policy.normalise_observations"),
+        ("learn.gae_lambda", "learn.gae_decay"),
+        ("learn.ent_coef", "learn.entropy_weight"),
+        ("learn.batch_size", "learn.minibatch"),
+        ("learn.n_epochs", "learn.epochs"),
+        ("n_envs", "num_envs"),
+        ("options.gamma", "learn.discount"),
+        ("learn.total_timesteps", "total_timesteps"),
+        ("learning_rate", "learn.learning_rate"),
+        ("learn.epoch", "learn.epochs"),
+        ("lern", "learn"),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_one_that_is_meant(typed: str, meant: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        resolve(ConfigSources(CARTPOLE, overrides=(f"{typed}=1",)))
+    assert str(refusal.value) == f"unknown config key {typed!r}; did you mean {meant!r}?"
+
+
+def test_a_key_like_no_other_is_answered_with_where_to_look() -> None:
+    with pytest.raises(ConfigError, match=r"'learn\.foo'; `longhaul config TASK` lists all keys"):
+        resolve(ConfigSources(CARTPOLE, overrides=("learn.foo=1",)))
+
+
+@pytest.mark.parametrize("kind", ["ramp", "nudge", "adaptive"])
+def test_a_foreign_name_of_a_setting_is_answered_with_ours(kind: str) -> None:
+    limits = "" if kind == "ramp" else ", metric='train/loss', band=[0,1], limits=[0.5,2]"
+    table = f"schedule=[{{kind='{kind}', name='x', setting='learn.lr'{limits}}}]"
+    with pytest.raises(ConfigError, match=r"did you mean 'learn\.learning_rate'\?"):
+        resolve(ConfigSources(CARTPOLE, overrides=(table, "learn.discount=0.9")))
