@@ -251,6 +251,42 @@ class NoStart(Walk):
         raise OSError("no display")
 
 
+class OddStart(Walk):
+    """Has a mistake in its constructor."""
+
+    def __init__(self) -> None:
+        nothing: Any = None
+        nothing["x"] = 1
+
+
+class NeedsArgument(Walk):
+    """Cannot be constructed without being told something."""
+
+    def __init__(self, needed: int) -> None:
+        super().__init__()
+
+
+class OldGym(Walk):
+    """Is written for Gym as it was before version 0.26, in one way or another."""
+
+    def __init__(self, how: str, action_space: spaces.Space[Any]) -> None:
+        super().__init__()
+        self.action_space = action_space
+        self.reset: Any = {"no seed": self.reset_unseeded, "bare reset": self.reset_bare}.get(
+            how, self.reset
+        )
+        self.step: Any = self.step_old if how == "four values" else self.step
+
+    def reset_unseeded(self) -> Any:
+        return self.reset_bare()
+
+    def reset_bare(self, seed: int | None = None, options: Any = None) -> Any:
+        return super().reset(seed=seed)[0]
+
+    def step_old(self, action: Any) -> tuple[Any, ...]:
+        return self.observe(), 0.0, False, {}
+
+
 class NeedsPackage(Walk):
     """Needs a package that does not exist."""
 
@@ -290,6 +326,9 @@ _ALL: dict[str, tuple[Callable[..., gym.Env[Any, Any]], int | None]] = {
     "Broken-v0": (Broken, 12),
     "Fractions-v0": (Fractions, 12),
     "NoStart-v0": (NoStart, None),
+    "OddStart-v0": (OddStart, None),
+    "NeedsArgument-v0": (NeedsArgument, None),
+    "OldGym-v0": (OldGym, None),
     "NeedsPackage-v0": (NeedsPackage, None),
     "NeedsExtra-v0": (NeedsExtra, None),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from typing import Any
 
 import gymnasium as gym
@@ -29,9 +30,15 @@ from tests.envs.gymnasium_fakes import fake_id
         ("Cart Pole!", {}, "'Cart Pole!' cannot be made: Malformed"),
         ("Unheard/Of-v0", {}, "an env of your own is named 'module:Name-v0'"),
         ("ALE/Nothing-v5", {}, "pip install ale-py"),
-        ("no_such_module:Thing-v0", {}, "module 'no_such_module'.*pip install no_such_module"),
+        ("no_such_module:Thing-v0", {}, "module 'no_such_module', which was not found; put the "),
+        ("minigrid:Thing-v0", {}, "`pip install minigrid`"),
         ("CartPole-v1", {"colour": 3}, "'CartPole-v1' does not take .*'colour': 3"),
-        (fake_id("NeedsPackage"), {}, "pip install a_package_that_is_not_there"),
+        (fake_id("NeedsArgument"), {}, r"--set options\.kwargs\.needed=\.\.\.$"),
+        (
+            fake_id("NeedsPackage"),
+            {},
+            "'a_package_that_is_not_there', which was not found; install the package it belongs",
+        ),
         (fake_id("NeedsExtra"), {}, "lacks a package: run `pip install walking-shoes`"),
     ],
 )
@@ -42,9 +49,55 @@ def test_an_env_that_cannot_be_made_names_the_remedy(
         GymnasiumEnv(env_id, kwargs)
 
 
-def test_a_constructor_that_fails_is_an_env_error() -> None:
-    with pytest.raises(EnvError, match="cannot be made: OSError: no display"):
-        GymnasiumEnv(fake_id("NoStart"))
+def test_no_stranger_s_package_is_advised_for_a_module_of_the_user() -> None:
+    with pytest.raises(ConfigError) as refusal:
+        GymnasiumEnv("my_envs:Thing-v0")
+    assert "pip install my_envs" not in str(refusal.value)
+
+
+def test_box2d_is_advised_as_the_extra_that_needs_no_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "Box2D", None)
+    monkeypatch.delitem(sys.modules, "gymnasium.envs.box2d", raising=False)
+    monkeypatch.delitem(sys.modules, "gymnasium.envs.box2d.lunar_lander", raising=False)
+    monkeypatch.delitem(sys.modules, "gymnasium.envs.box2d.bipedal_walker", raising=False)
+    with pytest.raises(ConfigError) as refusal:
+        GymnasiumEnv("LunarLander-v3")
+    said = str(refusal.value)
+    assert "pip install -e '.[box2d]'" in said
+    assert "make train TASK=gym:LunarLander-v3" in said
+    assert "swig" not in said
+    assert "gymnasium[box2d]" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("NoStart", "OSError: no display at gymnasium_fakes.py:\\d+ in __init__$"),
+        ("OddStart", "TypeError: .* at gymnasium_fakes.py:\\d+ in __init__$"),
+    ],
+)
+def test_a_constructor_that_fails_is_told_with_the_user_s_line(name: str, line: str) -> None:
+    with pytest.raises(EnvError, match=f"cannot be made: {line}"):
+        GymnasiumEnv(fake_id(name))
+
+
+@pytest.mark.parametrize(
+    ("how", "problem"),
+    [
+        ("no seed", r"reset\(\) takes no seed"),
+        ("bare reset", r"reset\(\) does not return \(observation, info\)"),
+        ("four values", r"step\(\) returns 4 values"),
+    ],
+)
+@pytest.mark.parametrize("action", [spaces.Discrete(3), spaces.Box(-1.0, 1.0, (1,))], ids=str)
+def test_the_old_gym_api_is_called_by_its_name(
+    how: str, problem: str, action: spaces.Space[Any]
+) -> None:
+    factory = GymnasiumFactory(fake_id("OldGym"), {"how": how, "action_space": action})
+    with pytest.raises(EnvError, match=f"uses the old Gym API: {problem}; port it"):
+        gymnasium_envs(factory)
 
 
 @pytest.mark.parametrize("which", ["observation", "action"])

@@ -18,16 +18,22 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Ending, SingleEnvs, Slots, Start
+from longhaul.core.env import Array, Ending, SingleEnvs, Slots, Start, empty_actions
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import ActionSpec, Continuous, EnvSpec, Tier
 from longhaul.core.state import State
 from longhaul.envs.gymnasium_make import open_gymnasium
 from longhaul.envs.gymnasium_spaces import ObservationLayout, Writer, action_codec
+from longhaul.envs.user_code import words_of
 
 MaskSource = Literal["detect", "none", "info", "method"]
 MASK_KEY = "action_mask"
+OLD_API = (
+    "environment {0!r} uses the old Gym API: {1}; port it to reset(seed, options) -> (observation, "
+    "info) and step(action) -> (observation, reward, terminated, truncated, info), see "
+    "gymnasium.farama.org/introduction/migration_guide"
+)
 
 
 @runtime_checkable
@@ -55,6 +61,7 @@ class GymnasiumEnv:
         tier: Tier | None = None,
     ) -> None:
         opened = open_gymnasium(env_id, kwargs or {}, render=render)
+        self._id = env_id
         self._env = opened.env
         close: Any = opened.env.close
         self._close: Callable[[], None] = close
@@ -68,7 +75,7 @@ class GymnasiumEnv:
             raise ConfigError(f"environment {env_id!r}: {error}") from error
         self._decode = codec.decode
         self._step = self._env.step
-        self._mask_source = self._find_masks(env_id, codec.spec) if masks == "detect" else masks
+        self._mask_source = self._find_masks(codec.spec) if masks == "detect" else masks
         self._has_masks = self._mask_source != "none"
         bare: object = self._env.unwrapped
         self._snapshots = bare if opened.is_bare and isinstance(bare, _Snapshots) else None
@@ -196,19 +203,42 @@ class GymnasiumEnv:
         success = info.get("is_success")
         return Ending(str(reason), {} if success is None else {"is_success": float(success)})
 
-    def _find_masks(self, env_id: str, action: ActionSpec) -> MaskSource:
+    def _find_masks(self, action: ActionSpec) -> MaskSource:
         """Find out by a first reset whether the env gives action masks, and where."""
         if isinstance(action, Continuous):
             return "none"
         if self._env.has_wrapper_attr("action_masks"):
             return "method"
+        return "info" if MASK_KEY in self._first_reset() else "none"
+
+    def _first_reset(self) -> Mapping[str, Any]:
+        """Return the info of a reset; refuse an env that has the old Gym API."""
+        env_id = self._id
         try:
-            _, info = self._env.reset(seed=0)
+            given: Any = self._env.reset(seed=0)
         except Exception as error:
+            if "unexpected keyword argument 'seed'" in str(error):
+                raise EnvError(OLD_API.format(env_id, "reset() takes no seed")) from error
             raise EnvError(
-                f"environment {env_id!r} raised {type(error).__name__} in its first reset: {error}"
+                f"environment {env_id!r} failed in its first reset: {words_of(error)}"
             ) from error
-        return "info" if MASK_KEY in info else "none"
+        if not (isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Mapping)):
+            problem = "reset() does not return (observation, info)"
+            raise EnvError(OLD_API.format(env_id, problem))
+        info: Mapping[str, Any] = given[1]
+        return info
+
+    def refuse_old_api(self) -> None:
+        """Refuse an env whose reset or step is that of the old Gym API, by calling both once."""
+        self._first_reset()
+        if self._has_masks:
+            return  # a forbidden action must not be tried, and the old API has no masks
+        try:
+            given: Any = self._env.step(self._decode(empty_actions(self._spec, 1)))
+        except Exception:  # noqa: BLE001 - an env that raises is told of when it is played
+            return
+        if isinstance(given, tuple) and len(given) == 4:
+            raise EnvError(OLD_API.format(self._id, "step() returns 4 values"))
 
     def _write_mask(self, info: Mapping[str, Any]) -> None:
         mask = self._slots.mask
@@ -257,6 +287,7 @@ def gymnasium_envs(factory: GymnasiumFactory) -> SingleEnvs:
     """Return the source of the envs `factory` makes; one is made here to look at it."""
     env = factory()
     try:
+        env.refuse_old_api()
         known = replace(factory, masks=env.mask_source)
         return SingleEnvs(env.spec, known, make_drawn=replace(known, render=True))
     finally:

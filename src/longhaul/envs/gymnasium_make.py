@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,17 +14,23 @@ from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.envs.registration import register
+from longhaul.envs.user_code import user_line, words_of
 
 GymnasiumAny = gym.Env[Any, Any]
 
 NO_LIMIT = 2**63 - 1
 
 _PACKAGES = {
-    "ale_py": "ale-py",
-    "Box2D": "'gymnasium[box2d]'",
-    "mujoco": "'gymnasium[mujoco]'",
-    "pygame": "'gymnasium[classic-control]'",
+    "ale_py": "pip install ale-py",
+    "highway_env": "pip install highway-env",
+    "minigrid": "pip install minigrid",
+    "miniworld": "pip install miniworld",
+    "mujoco": "pip install 'gymnasium[mujoco]'",
+    "pygame": "pip install 'gymnasium[classic-control]'",
+    "shimmy": "pip install shimmy",
 }
+"""How to install modules that are known; any other name may belong to a stranger's package."""
+_MISSING_ARGUMENTS = re.compile(r"missing \d+ required [\w-]+(?: [\w-]+)? arguments?: (.+)")
 
 _OFF_SCREEN = {
     "SDL_VIDEODRIVER": "dummy",
@@ -57,7 +64,7 @@ def open_gymnasium(env_id: str, kwargs: Mapping[str, Any], *, render: bool) -> O
     try:
         env = gym.make(env_id, disable_env_checker=True, **arguments)
     except gym.error.DependencyNotInstalled as error:
-        raise ConfigError(f"environment {env_id!r} lacks a package: {error}") from error
+        raise ConfigError(_missing_dependency(env_id, error)) from error
     except ModuleNotFoundError as error:
         raise ConfigError(_missing_module(env_id, error)) from error
     except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv) as error:
@@ -65,11 +72,9 @@ def open_gymnasium(env_id: str, kwargs: Mapping[str, Any], *, render: bool) -> O
     except gym.error.Error as error:
         raise ConfigError(f"environment {env_id!r} cannot be made: {error}") from error
     except TypeError as error:
-        raise ConfigError(f"environment {env_id!r} does not take {arguments!r}: {error}") from error
+        raise _wrong_arguments(env_id, arguments, error) from error
     except Exception as error:
-        raise EnvError(
-            f"environment {env_id!r} cannot be made: {type(error).__name__}: {error}"
-        ) from error
+        raise EnvError(f"environment {env_id!r} cannot be made: {words_of(error)}") from error
     return _lightened(env)
 
 
@@ -90,15 +95,52 @@ def _lightened(env: GymnasiumAny) -> Opened:
     return Opened(env, limit)
 
 
+def _missing_dependency(env_id: str, error: Exception) -> str:
+    if "box2d" in str(error).lower():
+        # Gymnasium's own advice needs a compiler, see docs/decisions/0002.
+        return (
+            f"environment {env_id!r} needs Box2D: install the extra 'box2d' of your longhaul "
+            "checkout (pip install -e '.[box2d]'), or run it by "
+            f"`make train TASK=gym:{env_id}`, which does"
+        )
+    return f"environment {env_id!r} lacks a package: {error}"
+
+
 def _missing_module(env_id: str, error: ModuleNotFoundError) -> str:
     # Gymnasium raises again, without a name, when the module in front of an id is not there.
     inner = error.__cause__ if isinstance(error.__cause__, ModuleNotFoundError) else error
-    module = inner.name or env_id.partition(":")[0]
+    asked_for = env_id.partition(":")[0]
+    module = inner.name or asked_for
     top = module.partition(".")[0]
-    package = _PACKAGES.get(top, top)
+    if top in _PACKAGES:
+        remedy = f"`{_PACKAGES[top]}`"
+    elif top == asked_for.partition(".")[0]:
+        remedy = (
+            "put the folder that holds it on PYTHONPATH, or install your package with "
+            "`pip install -e FOLDER`"
+        )
+    else:
+        remedy = "install the package it belongs to"
     return (
-        f"environment {env_id!r} needs the Python module {module!r}, which is not installed; "
-        f"try `pip install {package}`, or put it on PYTHONPATH if it is yours"
+        f"environment {env_id!r} needs the Python module {module!r}, which was not found; {remedy}"
+    )
+
+
+def _wrong_arguments(
+    env_id: str, arguments: Mapping[str, Any], error: TypeError
+) -> ConfigError | EnvError:
+    """Return what to say of a TypeError: wrong arguments, or one from inside the constructor."""
+    # Gymnasium raises it again with words of its own.
+    first = error.__context__ if isinstance(error.__context__, TypeError) else error
+    if user_line(first.__traceback__):
+        return EnvError(f"environment {env_id!r} cannot be made: {words_of(first)}")
+    if found := _MISSING_ARGUMENTS.search(str(first)):
+        names = re.findall(r"'(\w+)'", found[1])
+        given = " ".join(f"--set options.kwargs.{name}=..." for name in names)
+        listed = ", ".join(repr(name) for name in names)
+        return ConfigError(f"environment {env_id!r} needs arguments ({listed}): give {given}")
+    return ConfigError(
+        f"environment {env_id!r} does not take the arguments {dict(arguments)!r}: {first}"
     )
 
 
