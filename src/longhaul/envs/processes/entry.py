@@ -13,6 +13,8 @@ import sys
 import time
 
 PR_SET_PDEATHSIG = 1
+STACK_SIGNALS = (signal.SIGUSR1,)
+"""What asks a worker for its stack; blocked from its start until it is able to answer."""
 HEADER = struct.Struct("<QIII")
 MARK = 9
 PROGRAM = (
@@ -54,7 +56,9 @@ def main(settings: dict[str, object]) -> None:
     for descriptor in (end, memory, crash):
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - it has no name
     faulthandler.enable(crash)
-    faulthandler.register(signal.SIGUSR1, crash, all_threads=True)
+    for number in STACK_SIGNALS:
+        faulthandler.register(number, crash, all_threads=True)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STACK_SIGNALS)
     line = socket.socket(fileno=end)
     line.settimeout(None)
     mark(line, generation, worker, "import_start")

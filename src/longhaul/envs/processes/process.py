@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from longhaul.core.errors import EnvError, ResourceError
 from longhaul.envs.processes.channel import Channel
-from longhaul.envs.processes.entry import PROGRAM
+from longhaul.envs.processes.entry import PROGRAM, STACK_SIGNALS
 
 REAP_SECONDS = 10.0
 LONGEST_CRASH_NOTE = 8000
@@ -148,6 +148,9 @@ def start_worker(worker: int, generation: int, memory: int) -> WorkerProcess:
         "memory": memory,
         "crash": descriptor,
     }
+    # A worker that boots cannot write its stack yet: the request waits until it can, instead of
+    # ending the process.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STACK_SIGNALS)
     try:
         popen = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, json.dumps(settings)],
@@ -161,6 +164,7 @@ def start_worker(worker: int, generation: int, memory: int) -> WorkerProcess:
         crash.close()
         raise _no_more(error) from error
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
     return WorkerProcess(worker, Channel(ours, generation), popen, crash)
 
