@@ -294,6 +294,8 @@ class SingleEnvs:
     """Makes an env that draws itself, where those of `make` do not."""
     compiles: bool = False
     """Whether the first one of a machine compiles native code, which takes its time."""
+    unavailable: str = ""
+    """Why none can be made on this machine, with the remedy; empty if they can."""
 
 
 @dataclass(frozen=True, slots=True)

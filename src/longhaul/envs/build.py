@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 
 from longhaul.core.env import BatchedEnvs, EnvSource, SingleEnvs, VectorEnv
-from longhaul.core.errors import ConfigError
+from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.envs.batched import BatchedVectorEnv
 from longhaul.envs.config import EnvConfig, ProcessesConfig, Runtime, StepOrder
@@ -48,6 +48,8 @@ def make_vector_env(
     """Return `count` environments of `source`, run the way it offers or the way asked for."""
     if threads < 0:
         raise ConfigError(f"env.threads = {threads}: give 0 for one per core, or a number")
+    if isinstance(source, SingleEnvs) and source.unavailable:
+        raise EnvError(source.unavailable)
     if supervision.order == "first-come":
         return _first_come(source, count, seeds, runtime, supervision)
     match source:

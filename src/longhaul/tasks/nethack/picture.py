@@ -33,7 +33,8 @@ def letter_shapes() -> NDArray[np.float32]:
         from PIL import Image, ImageDraw, ImageFont
     except ModuleNotFoundError:
         raise EnvError(
-            "drawing NetHack's terminal needs Pillow: pip install 'longhaul[video]'"
+            "drawing NetHack's terminal needs Pillow: install the extra 'video' of your longhaul "
+            "checkout (pip install -e '.[video]') or Pillow itself (pip install pillow)"
         ) from None
     font = ImageFont.load_default_imagefont()
     width, height = 6, 11

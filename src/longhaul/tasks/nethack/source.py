@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from longhaul.core.env import Env, SingleEnvs
-from longhaul.core.errors import EnvError
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
 from longhaul.tasks.nethack.game_options import GameOptions
 from longhaul.tasks.nethack.rule_lint import read_rules
@@ -33,8 +33,9 @@ TERMS = (SCORE_TERM, FROZEN_TERM)
 WORKER_ENVS = 16
 """Games one worker process plays by default."""
 MISSING = (
-    "NetHack is not installed: pip install 'longhaul[nethack]', or make train TASK=nethack, "
-    "installs NLE from its wheel"
+    "NetHack is not installed: install the extra 'nethack' of your longhaul checkout "
+    "(pip install -e '.[nethack]') or NLE itself (pip install nle); "
+    "`make train TASK=nethack` does it for you"
 )
 
 
@@ -78,12 +79,7 @@ class GameFactory:
 
     def __call__(self) -> Env:
         """Return an environment; only here is NLE needed."""
-        try:
-            module = importlib.import_module("longhaul.tasks.nethack.env")
-        except ModuleNotFoundError as error:
-            if error.name is not None and error.name.partition(".")[0] == "nle":
-                raise EnvError(MISSING) from None
-            raise
+        module = importlib.import_module("longhaul.tasks.nethack.env")
         env: Env = module.NetHackEnv(self.options, drawn=self.drawn)
         return env
 
@@ -96,4 +92,12 @@ def game_envs(options: GameOptions) -> SingleEnvs:
         prefers_processes=True,
         make_drawn=GameFactory(options, drawn=True),
         compiles=True,
+        unavailable="" if _is_installed() else MISSING,
     )
+
+
+def _is_installed() -> bool:
+    try:
+        return importlib.util.find_spec("nle") is not None
+    except ModuleNotFoundError:
+        return False
