@@ -180,6 +180,29 @@ def test_a_rule_speaks_exactly_once_of_what_it_is_for(trouble: Trouble) -> None:
     assert any(character.isdigit() for character in hint.finding.evidence)
 
 
+@pytest.mark.parametrize(
+    "busy",
+    [
+        # Seen with sixteen equal Pendulums: the first one is stepped right after the policy.
+        steady(
+            time__env_step_ms_median=0.0133,
+            time__env_step_ms_slowest=0.381,
+            time__env_slowest=0.0,
+            time__iteration_seconds=0.3,
+        ),
+        # Another one is held up every time.
+        lambda n: {"time/env_step_ms_slowest": 25.0, "time/env_slowest": n * 5 % 16},
+        # The same one, but only now and then.
+        lambda n: {"time/env_step_ms_slowest": 25.0 if n % 2 else 0.6, "time/env_slowest": 0.0},
+        # Always the same one, but nobody waits for long.
+        steady(time__env_step_ms_slowest=6.0, time__env_slowest=0.0, time__iteration_seconds=9.0),
+    ],
+    ids=["first", "others", "now and then", "little"],
+)
+def test_equal_environments_on_a_busy_machine_are_not_called_slow(busy: Any) -> None:
+    assert Trouble("one-env-slow", busy, since=1).stream().hints_of(BY_NAME["one-env-slow"]) == []
+
+
 def test_every_rule_has_a_trouble_of_its_own() -> None:
     assert {trouble.rule for trouble in TROUBLES} == set(BY_NAME)
 
