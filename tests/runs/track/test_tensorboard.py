@@ -84,6 +84,21 @@ def test_a_curve_carries_the_meaning_of_its_metric(tmp_path: Path, clock: FakeCl
     assert meanings["reward/speed"] == "sum of one term"
 
 
+def test_tensorboards_reader_finds_nothing_odd(
+    tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    tracker = board(tmp_path, clock)
+    tracker.open(Progress())
+    numbers = np.array([0.0, 1.0], np.float32)
+    film = {"eval/film_rank1": tmp_path / "film.mp4"}
+    tracker.write(Point(8, 1.0, {"train/loss": 0.5}, {"weights/layer": numbers}, film))
+    tracker.close()
+    caplog.clear()
+    found = read_back(tmp_path)
+    assert caplog.messages == []
+    assert found.SummaryMetadata("train/loss").plugin_data.plugin_name == "scalars"
+
+
 def test_a_resumed_run_is_one_curve(tmp_path: Path, clock: FakeClock) -> None:
     first = board(tmp_path, clock)
     assert first.open(Progress()) == -1

@@ -27,6 +27,8 @@ except ModuleNotFoundError as error:
 
 FLUSH_SECONDS = 5.0
 BINS = 30
+SCALARS = "scalars"
+"""The part of TensorBoard that draws curves; its reader warns of a description without one."""
 Gif = Callable[[Path], "Picture | None"]
 Picture = tuple[bytes, int, int]
 """The bytes of a GIF, its width and height."""
@@ -111,7 +113,8 @@ class TensorBoard:
             return Summary.Value(tag=name, simple_value=value)
         self._described.add(name)
         meaning = next((text for names, text in self._meanings if names.fullmatch(name)), "")
-        described = SummaryMetadata(summary_description=meaning)
+        plugin = SummaryMetadata.PluginData(plugin_name=SCALARS)
+        described = SummaryMetadata(summary_description=meaning, plugin_data=plugin)
         return Summary.Value(tag=name, simple_value=value, metadata=described)
 
     def _pictures(self, films: Mapping[str, Path]) -> list[Summary.Value]:
