@@ -102,7 +102,8 @@ class TrackConfig:
     """The project of Weights & Biases, and the experiment of MLflow."""
 
     mlflow_uri: str = ""
-    """Where MLflow keeps its runs; empty takes MLFLOW_TRACKING_URI, or the folder `mlruns`."""
+    """Where MLflow keeps its runs; empty takes MLFLOW_TRACKING_URI, or else MLflow's own default:
+    the file `mlflow.db` in the working directory from MLflow 3 on, the folder `mlruns` before."""
 
     histogram_seconds: float = 60.0
     """Time between two histograms of weights, returns and lengths; 0 leaves them out."""
