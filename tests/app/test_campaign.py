@@ -182,6 +182,7 @@ def test_the_table_tells_what_blocks(tmp_path: Path) -> None:
     runner = campaign(world, budget_seconds=10.0)
     text = runner.run().as_text()
     assert "a pit" in text
+    assert "1 of 1 cleared in 10 s" in text
     assert "0.25" in text
     page = (tmp_path / "toy" / "campaign.campaign" / "campaign.md").read_text()
     assert "| a | yes | 0.25 | 500 | 540 |" in page
@@ -231,8 +232,8 @@ def test_a_teacher_that_is_none_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_every_slice_is_told_before_it_begins(tmp_path: Path) -> None:
     world = World(tmp_path, {"a": [(0.9, 10.0)], "b": [(0.9, 10.0)]})
     campaign(world, budget_seconds=120.0, slice_seconds=60.0).run()
-    assert world.told[0] == "a: trains for 1.0 min (0 of 2 min spent, 0 cleared)"
-    assert world.told[2] == "b: trains for 1.0 min (1 of 2 min spent, 1 cleared)"
+    assert world.told[0] == "a: trains for 60 s (0 s of 2 min 00 s used, 0 cleared)"
+    assert world.told[2] == "b: trains for 60 s (60 s of 2 min 00 s used, 1 cleared)"
 
 
 def test_a_course_that_cannot_be_trained_is_told_and_left(tmp_path: Path) -> None:

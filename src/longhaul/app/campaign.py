@@ -23,6 +23,7 @@ from longhaul.app.registry import find_kind
 from longhaul.app.text import columns
 from longhaul.core.errors import ConfigError, LonghaulError
 from longhaul.engine.suite_evaluator import EVALUATED
+from longhaul.report.words import duration
 from longhaul.runs.clocks import Clocks
 from longhaul.runs.directory import RunDirectory, list_run_directories, slug
 from longhaul.runs.durable import replace_file, storage_errors
@@ -134,7 +135,7 @@ class CampaignReport:
 
     def as_text(self) -> str:
         """Return the table for people."""
-        total = f"{self.cleared} of {len(self.states)} cleared in {self.seconds / 60:.0f} minutes"
+        total = f"{self.cleared} of {len(self.states)} cleared in {duration(self.seconds)}"
         stopped = f"\n{self.reason}; the same command goes on from here" if self.reason else ""
         return f"{columns(self.rows())}\n{total}{stopped}"
 
@@ -144,7 +145,7 @@ class CampaignReport:
         lines = [
             f"# Campaign: {self.task}",
             "",
-            f"{self.cleared} of {len(self.states)} cleared in {self.seconds / 60:.0f} minutes. "
+            f"{self.cleared} of {len(self.states)} cleared in {duration(self.seconds)}. "
             "Clear rates are the best of an evaluation from the true start during training.",
             "",
             f"| {' | '.join(head)} | film |",
@@ -228,7 +229,7 @@ class CampaignRunner:
             self._states[name] = replace(state, teacher=teacher)
             self._save()
         seconds = min(self._slice_seconds, request.budget_seconds - self._spent)
-        self._tell(f"{name}: trains for {seconds / 60:.1f} min{self._so_far()}")
+        self._tell(f"{name}: trains for {duration(seconds)}{self._so_far()}")
         return seconds
 
     def _finish(self, name: str, state: CourseState) -> None:
@@ -243,8 +244,8 @@ class CampaignRunner:
 
     def _so_far(self) -> str:
         """Return how much of the budget is spent and how many courses are cleared, in words."""
-        spent, budget = self._spent / 60, self._request.budget_seconds / 60
-        return f" ({spent:.0f} of {budget:.0f} min spent, {self.report.cleared} cleared)"
+        spent, budget = duration(self._spent), duration(self._request.budget_seconds)
+        return f" ({spent} of {budget} used, {self.report.cleared} cleared)"
 
     def _train(self, name: str, seconds: float) -> CourseState:
         """Give one slice to a course and return what it has come to."""
