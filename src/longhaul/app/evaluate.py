@@ -66,10 +66,12 @@ class Evaluated:
     def as_text(self) -> str:
         """Return the figures as a short table."""
         mean = self.metrics["eval/mean_reward"]
+        low, high = mean - self.interval, mean + self.interval
         rows = [
             ("checkpoint", self.checkpoint),
             ("episodes", f"{len(self.episodes)}, {'greedy' if self.greedy else 'sampled'}"),
-            ("mean return", f"{mean:.2f} +/- {self.interval:.2f}"),
+            ("mean return", f"{mean:.2f}"),
+            ("", f"{low:.2f} to {high:.2f} (95 % confidence interval of the mean)"),
             ("lowest", f"{self.metrics['eval/min_reward']:.2f}"),
             ("highest", f"{self.metrics['eval/max_reward']:.2f}"),
             ("mean length", f"{self.metrics['eval/mean_ep_length']:.1f}"),

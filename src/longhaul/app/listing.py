@@ -8,8 +8,10 @@ from pathlib import Path
 
 from longhaul.app.text import columns
 from longhaul.report.gathered import RunData, gather
-from longhaul.report.series import column
 from longhaul.runs.reader import list_runs as read_runs
+from longhaul.runs.score import Source
+
+SHORT = {Source.FINAL: "final", Source.EVALUATION: "evaluation", Source.TRAINING: "training"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +25,40 @@ class Line:
     status: str
     steps: int
     score: float | None
-    best_score: float | None
+    """The last evaluation, else the training return: `source` says which."""
+    source: Source | None
     measured_by: str
+    interval: tuple[float, float] | None
+    """The 95 % confidence interval of the score, where it is known."""
+    target: float | None
+    solved: bool | None
+    best_evaluation: float | None
+    """The best evaluation during training."""
     created: str
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the line as it is printed."""
+        score = "-"
+        if self.score is not None and self.source is not None:
+            score = f"{self.score:.4g} ({SHORT[self.source]})"
+        return (
+            self.task,
+            self.name,
+            str(self.seed),
+            self.status,
+            f"{self.steps:,}",
+            score,
+            "-" if self.solved is None else "yes" if self.solved else "no",
+            "-" if self.best_evaluation is None else f"{self.best_evaluation:.4g}",
+            self.created[:16].replace("T", " "),
+            self.run,
+        )
+
+
+HEADER = (
+    "task", "name", "seed", "status", "steps", "score", "solved", "best evaluation", "created",
+    "run",
+)  # fmt: skip
 
 
 def list_runs(root: Path, *, task: str, as_json: bool) -> str:
@@ -36,29 +69,15 @@ def list_runs(root: Path, *, task: str, as_json: bool) -> str:
         return json.dumps([asdict(line) for line in lines])
     if not lines:
         return f"no runs in {root}"
-    rows = [
-        (
-            line.task,
-            line.name,
-            str(line.seed),
-            line.status,
-            f"{line.steps:,}",
-            "-" if line.score is None else f"{line.score:.4g}",
-            "-" if line.best_score is None else f"{line.best_score:.4g}",
-            line.created[:16].replace("T", " "),
-            line.run,
-        )
-        for line in lines
-    ]
-    header = ("task", "name", "seed", "status", "steps", "last", "best", "created", "run")
-    return columns(rows, header=header)
+    return columns([line.cells() for line in lines], header=HEADER)
 
 
 def describe(run: RunData) -> Line:
-    """Return one run in short; its score is the task's own, or the return while there is none."""
-    record = run.state.record
-    name = run.score if any(run.score in row for row in run.rows) else "rollout/ep_rew_mean"
-    scores = column(run.rows, name).values
+    """Return one run in short."""
+    record, reached, best = run.state.record, run.reached, run.best
+    interval = None
+    if reached is not None and reached.low is not None and reached.high is not None:
+        interval = (reached.low, reached.high)
     return Line(
         run=str(run.directory.path),
         task=record.task,
@@ -66,8 +85,12 @@ def describe(run: RunData) -> Line:
         seed=record.seed,
         status=run.state.status,
         steps=int(run.last.get("env_steps", 0)),
-        score=float(scores[-1]) if len(scores) else None,
-        best_score=float(scores.max()) if len(scores) else None,
-        measured_by=name,
+        score=None if reached is None else reached.value,
+        source=None if reached is None else reached.source,
+        measured_by=run.score if reached is None else reached.metric,
+        interval=interval,
+        target=run.measure.target,
+        solved=None if reached is None else reached.is_solved,
+        best_evaluation=None if best is None else best.value,
         created=record.created,
     )

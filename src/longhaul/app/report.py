@@ -47,6 +47,8 @@ def keep_panels(run: RunDirectory, task: Task, settings: Settings) -> None:
     numbers = {n: v for n, v in settings.values().items() if isinstance(v, (int, float))}
     shown = {
         "score": task.evaluation.metric,
+        "target": task.evaluation.solved,
+        "suite": task.evaluation.during,
         "settings": numbers,
         "panels": msgspec.to_builtins(task.panels),
     }

@@ -25,6 +25,7 @@ from longhaul.runs.reader import (
     read_run,
     read_sessions,
 )
+from longhaul.runs.score import Measure, Score, last_score, read_final_score, read_measure
 
 FILMS = (".mp4", ".gif")
 KEPT_EVALUATIONS = "evaluations/*.json"
@@ -47,8 +48,9 @@ class RunData:
     films: list[Path]
     skipped: int = 0
     """Lines of logs that could not be read."""
-    score: str = "eval/mean_reward"
-    """The metric the task is measured by."""
+    measure: Measure = field(default_factory=Measure)
+    final: Score | None = None
+    """The evaluation that ended the run."""
     records: dict[str, list[Row]] = field(default_factory=dict)
     """Rows of the files panels name."""
 
@@ -56,6 +58,23 @@ class RunData:
     def directory(self) -> RunDirectory:
         """Where it all is."""
         return self.state.directory
+
+    @property
+    def score(self) -> str:
+        """The metric the task is measured by."""
+        return self.measure.metric
+
+    @property
+    def reached(self) -> Score | None:
+        """What the run is judged by: its last evaluation, else its training return."""
+        return last_score(self.rows, self.final, self.measure)
+
+    @property
+    def best(self) -> Score | None:
+        """The best evaluation during training, the last of equal ones."""
+        steps = ((row, int(row.get("env_steps", 0))) for row in self.rows)
+        found = [one for one in (self.measure.of(*at) for at in steps) if one is not None]
+        return max(reversed(found), key=lambda one: one.value, default=None)
 
     @property
     def last(self) -> Row:
@@ -88,7 +107,8 @@ def gather(path: Path) -> RunData:
         panels=panels,
         films=sorted(file for file in directory.media.glob("*") if file.suffix in FILMS),
         skipped=sum(log.skipped for log in logs),
-        score=str(shown.get("score", "eval/mean_reward")),
+        measure=read_measure(_read_bytes(directory.panels), _read_bytes(directory.config)),
+        final=read_final_score(directory),
         records={
             name: _read_records(directory, name) for name in {p.records for p in panels} - {""}
         },
@@ -134,6 +154,13 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -13,6 +15,9 @@ from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file, storage_errors
 
 TRAINING_RETURN = "rollout/ep_rew_mean"
+MEAN_RETURN, SPREAD, EPISODES = "eval/mean_reward", "eval/std_reward", "eval/episodes"
+NORMAL_95 = 1.96
+"""Standard errors on either side of a mean that hold it with 95 % confidence."""
 
 
 class Source(StrEnum):
@@ -48,6 +53,82 @@ class Score:
             return None
         return self.value >= self.target
 
+    @property
+    def interval(self) -> str:
+        """What the interval is of and where it lies, in words; empty without one."""
+        if self.low is None or self.high is None:
+            return ""
+        return confidence_interval(self.low, self.high, self.episodes)
+
+
+def confidence_interval(low: float, high: float, episodes: int | None) -> str:
+    """Return a 95 % confidence interval in words that say what it is."""
+    over = "" if episodes is None else f", {episodes} episode{'' if episodes == 1 else 's'}"
+    return f"95 % confidence interval of the mean{over}: {low:.4g} to {high:.4g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What a run is measured by."""
+
+    metric: str = MEAN_RETURN
+    target: float | None = None
+    """The value from which the task counts as solved."""
+    suite: str = ""
+    """The suite that is played during training, for tasks with suites of their own."""
+
+    def of(self, row: Mapping[str, Any], env_steps: int) -> Score | None:
+        """Return the evaluation in a row of metrics; None if it has none."""
+        value = _number(row.get(self.metric))
+        if value is None:
+            return None
+        spread, count = _number(row.get(SPREAD)), _number(row.get(EPISODES))
+        low = high = None
+        if self.metric == MEAN_RETURN and spread is not None and count:
+            half = NORMAL_95 * spread / math.sqrt(count)
+            low, high = value - half, value + half
+        return Score(
+            value,
+            self.metric,
+            Source.EVALUATION,
+            env_steps,
+            low,
+            high,
+            int(count) if count else None,
+            self.target,
+            suite=self.suite,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Evaluate:
+    suite: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Config:
+    evaluate: _Evaluate = field(default_factory=_Evaluate)
+
+
+@dataclass(frozen=True, slots=True)
+class _Panels:
+    score: str = MEAN_RETURN
+    target: float | None = None
+    suite: str = ""
+
+
+def read_measure(panels: bytes, config: bytes) -> Measure:
+    """Return what a run is measured by from its panels.json and config.toml, damaged or not."""
+    try:
+        shown = msgspec.json.decode(panels, type=_Panels)
+    except (msgspec.DecodeError, RecursionError):
+        shown = _Panels()
+    try:
+        own = msgspec.convert(tomllib.loads(config.decode()), _Config).evaluate.suite
+    except (msgspec.ValidationError, ValueError, RecursionError):
+        own = ""
+    return Measure(shown.score, shown.target, own or shown.suite)
+
 
 def write_final_score(directory: RunDirectory, score: Score) -> None:
     """Keep the score of the evaluation that ends a run."""
@@ -65,20 +146,37 @@ def read_final_score(directory: RunDirectory) -> Score | None:
 
 
 def last_score(
-    rows: Iterable[Mapping[str, Any]], final: Score | None, *, metric: str
+    rows: Iterable[Mapping[str, Any]], final: Score | None, measure: Measure
 ) -> Score | None:
-    """Return the newest score of a run from its metrics, oldest first, and its final evaluation.
-
-    A final evaluation is out of date once the run was trained further.
-    """
-    found: dict[Source, Score] = {}
+    """Return the newest score of a run from its metrics, oldest first, and its final evaluation."""
+    evaluation = training = None
     steps = 0
     for row in rows:
         steps = int(row.get("env_steps", steps))
-        for name, source in ((metric, Source.EVALUATION), (TRAINING_RETURN, Source.TRAINING)):
-            value = row.get(name)
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
-                found[source] = Score(float(value), name, source, steps)
-    if final is not None and final.env_steps >= steps:
+        evaluation = measure.of(row, steps) or evaluation
+        training = training_score(row, steps) or training
+    return newest_score(final, evaluation, training, env_steps=steps)
+
+
+def training_score(row: Mapping[str, Any], env_steps: int) -> Score | None:
+    """Return the training return in a row of metrics; None if it has none."""
+    value = _number(row.get(TRAINING_RETURN))
+    return None if value is None else Score(value, TRAINING_RETURN, Source.TRAINING, env_steps)
+
+
+def newest_score(
+    final: Score | None, evaluation: Score | None, training: Score | None, *, env_steps: int
+) -> Score | None:
+    """Return the score that counts after so many steps.
+
+    A final evaluation is out of date once the run was trained further.
+    """
+    if final is not None and final.env_steps >= env_steps:
         return final
-    return found.get(Source.EVALUATION) or found.get(Source.TRAINING)
+    return evaluation or training
+
+
+def _number(value: object) -> float | None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return float(value) if math.isfinite(value) else None
