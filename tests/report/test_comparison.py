@@ -57,6 +57,29 @@ def test_arms_with_several_runs_are_compared_over_their_runs(entry: MakeEntry) -
     assert difference.low == pytest.approx(difference.high) == pytest.approx(10.0)
 
 
+def test_few_runs_have_a_range_and_no_interval(entry: MakeEntry) -> None:
+    entries = [entry("old", 1.0 + s, 2.0 + s, seed=s) for s in (1, 2)]
+    entries += [entry("new", 11.0 + s, 12.0 + s, seed=s) for s in (1, 2)]
+    found = compare_entries(entries)
+    _, (old, new) = found.as_rows()
+    assert old[2:4] == ("3 (2.5 to 3.5)", "3 (2.5 to 3.5)")
+    assert new[4] == "1.00"
+    notes = " ".join(found.notes())
+    assert "range of 2 runs, lowest to highest" in notes
+    assert "95 %" not in notes
+    assert found.line_words == "range of 2 runs"
+
+
+def test_five_runs_have_an_interval(entry: MakeEntry) -> None:
+    seeds = range(1, 6)
+    entries = [entry("old", 1.0 + s, 2.0 + s, seed=s) for s in seeds]
+    entries += [entry("new", 11.0 + s, 12.0 + s, seed=s) for s in seeds]
+    found = compare_entries(entries)
+    assert "95 % interval over the runs of an arm" in found.notes()[0]
+    assert "range" not in found.notes()[0]
+    assert found.line_words == "95 % interval over runs"
+
+
 def test_single_runs_are_compared_over_their_episodes_and_say_so(entry: MakeEntry) -> None:
     found = compare_entries([entry("old", 1.0, 2.0, 3.0), entry("new", 1.5, 2.5, 3.5)])
     assert not found.over_runs
@@ -115,5 +138,6 @@ def test_a_comparison_is_drawn_and_has_a_page(entry: MakeEntry) -> None:
     ]
     page = make_comparison(found, {"new": {hostile: hostile}}, [draw(charts[-1])])
     assert "<script" not in page
-    assert "1.5 [1, 2]" in page
+    assert "1.5 (1 to 2)" in page
+    assert "range of 2 episodes" in page
     assert json.dumps(found.as_values(), allow_nan=False)

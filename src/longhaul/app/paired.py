@@ -29,8 +29,8 @@ class Paired:
     def as_text(self) -> str:
         """Return the comparison in one line."""
         return (
-            f"minus {self.against}: {self.difference:+.4f} "
-            f"[{self.low:+.4f}, {self.high:+.4f}] over {self.cases} paired episodes; "
+            f"minus {self.against}: {self.difference:+.4f}, 95 % interval "
+            f"{self.low:+.4f} to {self.high:+.4f}, over {self.cases} paired episodes; "
             f"better in {self.better}, worse in {self.worse}"
         )
 

@@ -13,7 +13,9 @@ from longhaul.report.curves import over_steps
 from longhaul.report.gathered import RunData
 from longhaul.report.series import Numbers, Series, column
 from longhaul.report.statistics import (
+    LEAST_SCORES,
     Estimate,
+    Kind,
     bootstrap,
     improvement,
     interquartile_mean,
@@ -101,18 +103,51 @@ class Comparison:
 
     def notes(self) -> list[str]:
         """Return what one must know to read the figures."""
-        first = self.arms[0].arm
-        what = "runs with different seeds" if self.over_runs else "the episodes of single runs"
-        told = [
-            f"95 % intervals in brackets, over {what}; differences and P(better) are against "
-            f"{first}."
-        ]
+        shown = [self._means_say(), self._pairs_say()]
         if not self.over_runs:
-            told.append("One run per arm says nothing about other seeds: use --seeds 3 or more.")
+            shown.append("One run per arm says nothing about other seeds: use --seeds 3 or more.")
         if self.anchors:
             names = ", ".join(anchor.name for anchor in self.anchors)
-            told.append(f"Learned nothing, played the same cases, intervals over those: {names}.")
-        return [*told, *self.warnings]
+            shown.append(f"Learned nothing, played the same cases, intervals over those: {names}.")
+        return [*shown, *self.warnings]
+
+    def _means_say(self) -> str:
+        """Return what stands beside the means of the arms."""
+        thing = "run" if self.over_runs else "episode"
+        found = [arm.mean for arm in self.arms]
+        said = []
+        if any(one.kind is Kind.INTERVAL for one in found):
+            said.append(f"[in brackets]: 95 % interval over the {thing}s of an arm")
+        ranges = sorted({one.count for one in found if one.kind is Kind.RANGE})
+        if ranges:
+            counts = " or ".join(map(str, ranges))
+            said.append(
+                f"(in parentheses): range of {counts} {thing}s, lowest to highest, because fewer "
+                f"than {LEAST_SCORES} give no interval"
+            )
+        return f"{'; '.join(said)}."
+
+    def _pairs_say(self) -> str:
+        """Return what the other columns are against."""
+        against = f"P(better) and the paired difference are against {self.arms[0].arm}"
+        paired = [arm.difference for arm in self.arms if arm.difference is not None]
+        if not paired:
+            return f"{against}."
+        counts = " or ".join(str(count) for count in sorted({one.count for one in paired}))
+        what = "95 % interval" if paired[0].kind is Kind.INTERVAL else "range"
+        return f"{against}; the difference has the {what} over {counts} cases both played."
+
+    @property
+    def line_words(self) -> str:
+        """What the lines beside the means are."""
+        thing = "runs" if self.over_runs else "episodes"
+        kinds = dict.fromkeys(
+            f"range of {arm.mean.count} {thing}"
+            if arm.mean.kind is Kind.RANGE
+            else f"95 % interval over {thing}"
+            for arm in self.arms
+        )
+        return " or ".join(kinds)
 
     def as_values(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -280,7 +315,7 @@ def _forest(comparison: Comparison) -> Chart:
                 )
         axes.set_yticks(places, [arm.arm for arm in comparison.arms])
         axes.set_ylim(-0.6, len(places) - 0.4)
-        axes.set_xlabel("score, 95 % interval")
+        axes.set_xlabel(f"score, {comparison.line_words}")
         axes.legend(loc="best")
 
     size = (6.6, 0.5 * len(comparison.arms) + 1.3)
