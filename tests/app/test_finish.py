@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from longhaul.report.config import ReportConfig
 from longhaul.report.film import count_frames
 from longhaul.report.gathered import gather
 from longhaul.runs.directory import RunDirectory
+from longhaul.runs.films import read_film_notes
 from longhaul.runs.jsonl import read_rows
 from tests.app.small import finished_run, small_config
 
@@ -36,9 +38,16 @@ def test_training_leaves_a_film_plots_a_report_and_a_notebook(tmp_path: Path) ->
     )
     run = begin_run(config, tmp_path)
     assert carry_out(run, config, QUIET) == 0
-    films = sorted(path.name for path in run.media.iterdir())
-    assert films[0].startswith("iter003_tail_rank1_ep")
+    films = sorted(path.name for path in run.media.glob("*.mp4"))
+    assert films[0].startswith("step-000000000096-evaluation-worst-1-seed")
     assert films[1].startswith("step-000000000096-worst-seed")
+    notes = read_film_notes(run)
+    assert list(notes) == films
+    assert re.fullmatch(
+        r"Worst of 20 episodes: return \d+ \(evaluation during training, after 96 steps\)",
+        notes[films[0]],
+    )
+    assert notes[films[1]].startswith("Worst of 3 episodes: return ")
     assert len(films) == 2
     assert all(count_frames(run.media / film) > 20 for film in films)
     assert {"learning", "losses", "speed"} <= {path.stem for path in run.plots.iterdir()}

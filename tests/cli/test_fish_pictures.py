@@ -134,14 +134,14 @@ def check_films(run: RunDirectory) -> None:
         suite["episodes"],
         key=lambda one: (one["metrics"]["survival_rate"], one["episode_return"], one["env"]),
     )
-    (film,) = run.media.glob("step-*-worst-*.mp4")
+    (film,) = run.media.glob("step-????????????-worst-*.mp4")
     assert f"seed{worst['seed']}." in film.name
     assert count_frames(film) > 10
     evaluated = [row for row in read_rows(run.events).rows if row["event"] == "evaluated"]
     for row in evaluated:
         rates = [one["survival_rate"] for one in row["episodes"]]
-        (film,) = run.media.glob(f"iter{row['iteration']:03d}_tail_rank1_ep*.mp4")
-        episode = int(film.stem.rpartition("_ep")[2])
-        assert rates[episode] == min(rates)
+        (film,) = run.media.glob(f"step-{row['env_steps']:012d}-evaluation-worst-1-seed*.mp4")
+        seeds = [one["seed"] for one in row["episodes"]]
+        assert rates[seeds.index(int(film.stem.rpartition("-seed")[2]))] == min(rates)
     history = read_rows(run.evaluations / "eval_multi_history.jsonl").rows
     assert [row["tail_replays"][0]["video_path"] for row in history if row["tail_replays"]]

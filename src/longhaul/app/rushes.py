@@ -9,7 +9,7 @@ from longhaul.app.assemble import Assembled
 from longhaul.app.cases import PlayedCase, choose, seeded_cases, suite_cases
 from longhaul.app.config import RunConfig
 from longhaul.app.trained import Trained
-from longhaul.app.watch import FRAMES_PER_SECOND, Reel
+from longhaul.app.watch import FRAMES_PER_SECOND, Reel, caption
 from longhaul.core.errors import LonghaulError
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
@@ -17,6 +17,7 @@ from longhaul.engine.evaluator import EpisodeEvaluator
 from longhaul.engine.suite_evaluator import SuiteEvaluator
 from longhaul.report.film import encode
 from longhaul.runs.directory import RunDirectory
+from longhaul.runs.films import keep_film_note, training_film
 
 
 class Rushes:
@@ -28,7 +29,7 @@ class Rushes:
         config: RunConfig,
         assembled: Assembled,
         tell: Callable[[str], None],
-        shown: Callable[[Progress, Path], None] = lambda progress, film: None,
+        shown: Callable[[Progress, int, Path], None] = lambda progress, rank, film: None,
     ) -> None:
         self._run = run
         self._config = config
@@ -44,13 +45,14 @@ class Rushes:
         made = self._assembled
         trained = Trained(self._config, made.task, made.policy, made.settings, "", progress)
         try:
-            worst = choose(self._cases(trained), "worst", self._config.report.film_evaluations)
+            cases = self._cases(trained)
+            worst = choose(cases, "worst", self._config.report.film_evaluations)
             for rank, case in enumerate(worst, start=1):
-                name = f"iter{progress.iteration:03d}_tail_rank{rank}_ep{case.number}.mp4"
+                film = self._run.media / training_film(progress, rank, case.episode.seed)
                 reel = Reel(trained, case, {})
-                film = self._run.media / name
                 encode(reel.frames(), film, frames_per_second=FRAMES_PER_SECOND)
-                self._shown(progress, film)
+                keep_film_note(self._run, film, caption(case, "worst", rank, trained, len(cases)))
+                self._shown(progress, rank, film)
         except LonghaulError as error:
             self._failed = True
             self._tell(f"no films of evaluations: {error}")

@@ -53,11 +53,10 @@ class Tracking:
     def __init__(self, trackers: Mapping[TrackerName, BackgroundTracker]) -> None:
         self._trackers = dict(trackers)
 
-    def film(self, progress: Progress, path: Path) -> None:
-        """Show a film of an evaluation everywhere; its rank, not its number, names it."""
-        rank = next((part for part in path.stem.split("_") if part.startswith("rank")), "rank1")
+    def film(self, progress: Progress, rank: int, path: Path) -> None:
+        """Show a film of an evaluation everywhere; its rank, 1 for the worst episode, names it."""
         for tracker in self._trackers.values():
-            tracker.film(progress, f"eval/film_{rank}", path)
+            tracker.film(progress, f"eval/film_rank{rank}", path)
 
     def finish(self, recorder: Recorder, tell: Callable[[str], None]) -> None:
         """Wait for all, then say and write down what a tracker did not get."""

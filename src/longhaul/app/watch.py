@@ -25,6 +25,7 @@ from longhaul.report.overlay import Caption, Heading, Overlay
 from longhaul.report.terminal import fit, half_blocks
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import storage_errors
+from longhaul.runs.films import film_name, keep_film_note
 from longhaul.runs.reader import read_metrics
 
 FRAMES_PER_SECOND = 25.0
@@ -59,7 +60,8 @@ class FilmRequest:
             return self.out if self.count == 1 else self.out.with_stem(f"{self.out.stem}-{rank}")
         suffix = "gif" if self.gif else "mp4"
         label = f"episode-{label}" if label[:1].isdecimal() else label
-        return run.media / f"{trained.checkpoint}-{label}-seed{case.episode.seed}.{suffix}"
+        steps = trained.progress.env_steps
+        return run.media / film_name(steps, label, case.episode.seed, suffix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +119,23 @@ def film_cases(
         rate = FRAMES_PER_SECOND / 2 if is_gif else FRAMES_PER_SECOND
         with storage_errors(path):
             film = encode(reel.frames(), path, frames_per_second=rate)
+            keep_film_note(run, path, caption(case, request.episode, rank, trained, len(cases)))
         made.append(FilmedEpisode(film, case, reel.same))
     return tuple(made)
+
+
+def caption(case: PlayedCase, which: str, rank: int, trained: Trained, count: int) -> str:
+    """Return what a film shows; `rank` is the episode's place among those like it."""
+    episode = case.episode
+    place = f"Episode {which}" if which.isdecimal() else which.capitalize()
+    if which in ("worst", "best") and rank > 1:
+        place = f"{place}, number {rank},"
+    score = "" if case.score == episode.episode_return else f", score {case.score:.4g}"
+    return (
+        f"{place} of {count} episodes: return {episode.episode_return:.4g}{score} "
+        f"({'' if trained.checkpoint else 'evaluation during training, '}after "
+        f"{trained.progress.env_steps:,} steps)"
+    )
 
 
 class Reel:

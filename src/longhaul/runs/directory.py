@@ -117,6 +117,11 @@ class RunDirectory:
         return self.path / "media"
 
     @property
+    def film_notes(self) -> Path:
+        """What each film in `media` shows."""
+        return self.media / "films.json"
+
+    @property
     def plots(self) -> Path:
         """Drawn curves."""
         return self.path / "plots"

@@ -133,7 +133,7 @@ def made_up_run(*, is_over: bool = True) -> RunLog:
         files=frozenset(
             {
                 "plots/made-up_multi_eval_hist/made-up_iter003_death_hist.png",
-                "media/made-up_iter006_tail_rank1_ep1.mp4",
+                "media/step-000000000600-evaluation-worst-1-seed610594479.mp4",
             }
         ),
     )

@@ -161,7 +161,7 @@ def test_a_line_tells_times_pictures_films_and_the_best_checkpoint(
     assert (first["best_checkpoint_saved"], first["best_model_path"]) == (False, None)
     assert last["best_model_path"] == "checkpoints/step-000000000600"
     worst = last["tail_replays"][0]
-    assert worst["video_path"] == "media/made-up_iter006_tail_rank1_ep1.mp4"
+    assert worst["video_path"] == f"media/step-000000000600-evaluation-worst-1-seed{SEEDS[1]}.mp4"
     assert (worst["seed"], worst["episode"], worst["final_num_alive"]) == (SEEDS[1], 1, 36)
 
 

@@ -178,7 +178,7 @@ def _replays(past: PastEvaluation, log: RunLog) -> list[dict[str, Any]]:
     ranked = sorted(enumerate(past.episodes), key=lambda one: (one[1]["survival_rate"], one[0]))
     return [
         {
-            "video_path": _film(past.moment.iteration, rank, log.files),
+            "video_path": _film(past.moment, rank, log.files),
             "seed": episode["seed"],
             "episode": number,
             "final_num_alive": round(episode["survival_rate"] * past.fish),
@@ -187,6 +187,6 @@ def _replays(past: PastEvaluation, log: RunLog) -> list[dict[str, Any]]:
     ]
 
 
-def _film(iteration: int, rank: int, files: Iterable[str]) -> str | None:
-    wanted = f"iter{iteration:03d}_tail_rank{rank}_"
+def _film(moment: Moment, rank: int, files: Iterable[str]) -> str | None:
+    wanted = f"step-{moment.metrics['env_steps']:012d}-evaluation-worst-{rank}-"
     return next((name for name in sorted(files) if wanted in name), None)
