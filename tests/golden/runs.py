@@ -1,0 +1,133 @@
+"""The golden runs: what they train, what is kept of them, and how it is recorded.
+
+`python -m tests.golden.runs` records them for this kind of machine. A change of a recorded byte
+needs a line in the changelog. Renamed keys go into `RENAMED`, and the record stays as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from longhaul.app.configure import ConfigSources, resolve
+from longhaul.app.session import Asked, carry_out
+from longhaul.app.train import begin_run
+from longhaul.engine.stop import after_iterations
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.inspection import list_checkpoints
+from longhaul.runs.jsonl import read_rows
+from longhaul.runs.manifest import decode_manifest
+
+RECORDED = Path(__file__).with_name("recorded.json")
+RENAMED: dict[str, str] = {}
+"""Present names of metrics, settings, events and parts, and those of the record."""
+ITERATIONS = 4
+COMMON = (
+    "checkpoint.every_iterations=1000",
+    "evaluate.final_episodes=0",
+    "report.at_end=false",
+    "report.film_evaluations=0",
+)
+RUNS: dict[str, ConfigSources] = {
+    "fish": ConfigSources("fish", overrides=("num_envs=8", "collect.steps=32")),
+    "fish-gate": ConfigSources(
+        "fish", preset="gate", overrides=("num_envs=8", "evaluate.every_iterations=2")
+    ),
+    "cartpole": ConfigSources("gym:CartPole-v1"),
+    "recall-gru": ConfigSources("probe:recall", overrides=("policy.core=gru",)),
+    "chase-vtrace": ConfigSources(
+        "probe:chase",
+        overrides=(
+            "learn.algorithm=vtrace",
+            "collect.overlap=true",
+            "learn.replay.enabled=true",
+            "learn.replay.capacity=4096",
+        ),
+    ),
+    "standin": ConfigSources(
+        "mario:standin",
+        preset="fast",
+        overrides=("num_envs=8", "learn.minibatch=256", "evaluate.every_iterations=0"),
+    ),
+    "nethack": ConfigSources("nethack", preset="smoke"),
+}
+
+
+def machine_kind() -> str:
+    """Return what results are exact for: the processor, its vector units, and torch."""
+    model = platform.processor() or platform.machine()
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    version = torch.__version__.partition("+")[0]
+    return f"{model}, {torch.backends.cpu.get_cpu_capability()}, torch {version}"
+
+
+def digests(name: str, root: Path) -> dict[str, str]:
+    """Train one of the runs and return the digest of everything that must stay the same."""
+    sources = RUNS[name]
+    config = resolve(
+        ConfigSources(sources.task, preset=sources.preset, overrides=(*sources.overrides, *COMMON))
+    )
+    run = begin_run(config, root)
+    carry_out(run, config, Asked(quiet=True), also_until=after_iterations(ITERATIONS))
+    return {**_logs(run), **_parts(run)}
+
+
+def _logs(run: RunDirectory) -> dict[str, str]:
+    return {
+        log.name: _digest([_as_recorded(row) for row in read_rows(log).rows])
+        for log in (run.metrics, run.events, run.episodes)
+    }
+
+
+def _parts(run: RunDirectory) -> dict[str, str]:
+    """Return the hashes of the last checkpoint's tensors, as its manifest has them."""
+    newest = list_checkpoints(run.checkpoints)[0]
+    parts = decode_manifest((newest / "manifest.json").read_bytes()).parts
+    return {
+        RENAMED.get(name, name): part.sha256
+        for name, part in sorted(parts.items())
+        if name.endswith(".safetensors")
+    }
+
+
+def _as_recorded(value: Any) -> Any:
+    """Return a row with the names the record has."""
+    if isinstance(value, dict):
+        return {RENAMED.get(key, key): _as_recorded(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_as_recorded(part) for part in value]
+    return RENAMED.get(value, value) if isinstance(value, str) else value
+
+
+def _digest(rows: list[Any]) -> str:
+    lines = (json.dumps(row, allow_nan=False) + "\n" for row in rows)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def read_recorded() -> dict[str, dict[str, dict[str, str]]]:
+    """Return the digests by machine kind, run and file."""
+    found: dict[str, dict[str, dict[str, str]]] = json.loads(RECORDED.read_text("utf-8"))
+    return found
+
+
+def record(root: Path) -> None:
+    """Record all runs for this kind of machine, beside those of other kinds."""
+    recorded = read_recorded() if RECORDED.exists() else {}
+    recorded[machine_kind()] = {name: digests(name, root) for name in RUNS}
+    RECORDED.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        record(Path(folder))
+    sys.stdout.write(f"{RECORDED}: recorded {len(RUNS)} runs for {machine_kind()}\n")
