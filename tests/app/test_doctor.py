@@ -40,7 +40,6 @@ def test_a_good_environment_is_healthy_and_so_are_its_trials(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("task", "says"),
     [
-        ("gym:CartPole-v77", "CartPole"),
         ("gym:Toy/BrokenStep-v0", "the simulator fell over"),
         ("gym:Toy/NanReward-v0", "reward is nan"),
         ("gym:Toy/TextObservation-v0", "Text"),
@@ -50,6 +49,11 @@ def test_a_bad_environment_is_a_finding(task: str, says: str) -> None:
     found = examined(task)
     (bad,) = [finding for finding in found.findings if not finding.good]
     assert says in bad.detail
+
+
+def test_an_environment_that_is_not_known_is_a_finding() -> None:
+    (bad,) = [one for one in examine("gym:CartPole-v77").findings if not one.good]
+    assert "did you mean 'CartPole-v1'" in bad.detail
 
 
 def test_seeds_that_do_not_reproduce_are_found_by_us_and_by_the_checker() -> None:

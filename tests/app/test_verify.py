@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.configure import ConfigSources
-from longhaul.app.verify import ODD_ENVS, Trial, compare, resolve_trial, verify
+from longhaul.app.configure import ConfigSources, resolve
+from longhaul.app.verify import ODD_ENVS, Trial, compare, odd_sized, verify
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.runs.inspection import list_checkpoints
 from tests.app.small import CARTPOLE, finished_run, small_config
@@ -154,9 +154,8 @@ def test_an_overlapped_trial_has_an_odd_number_of_environments_unless_one_is_giv
 ) -> None:
     def count(*overrides: str, file: Path | None = None, num_envs: int | None = None) -> int:
         flags = {"num_envs": num_envs}
-        return resolve_trial(
-            ConfigSources(CARTPOLE, file=file, flags=flags, overrides=overrides)
-        ).num_envs
+        sources = ConfigSources(CARTPOLE, file=file, flags=flags, overrides=overrides)
+        return odd_sized(resolve(sources), sources).num_envs
 
     overlap = "collect.overlap=true"
     file = tmp_path / "config.toml"

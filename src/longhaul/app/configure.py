@@ -49,6 +49,7 @@ def resolve(sources: ConfigSources) -> RunConfig:
     A value given for a setting that a controller writes moves the controller or is refused.
     """
     kind = find_kind(sources.task)
+    kind.check_argument(Reference.parse(sources.task).argument)
     preset = read_preset(kind, sources.task, sources.preset)
     values, given = preset, dict[str, Any]()
     for layer in sources.layers():

@@ -6,16 +6,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
-from longhaul.app.checkpoints import load_named
 from longhaul.app.text import columns
 from longhaul.core.errors import CheckpointError, ConfigError
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.inspection import MANIFEST_FILE, list_checkpoints, verify
 from longhaul.runs.reader import read_metrics, read_run, read_sessions
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SHOWN = (
     "rollout/ep_rew_mean",
@@ -46,6 +46,9 @@ def checkpoint_facts(path: Path) -> dict[str, Any]:
         manifest = verify(path)
     except CheckpointError as error:
         raise CheckpointError(f"{path} cannot be used: {error}") from error
+    # Imported here, because it takes torch and with it seconds, which a run's facts do not need.
+    from longhaul.app.checkpoints import load_named
+
     return {
         "checkpoint": path.name,
         "whole": True,

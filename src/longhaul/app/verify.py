@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from longhaul.app.assemble import build_task, check_task
 from longhaul.app.config import RunConfig
-from longhaul.app.configure import ConfigSources, parse_override, read_toml, resolve
+from longhaul.app.configure import ConfigSources, parse_override, read_toml
 from longhaul.app.registry import find_kind
 from longhaul.app.session import Asked, carry_out
 from longhaul.app.text import columns
@@ -96,13 +96,12 @@ class Verification:
         )
 
 
-def resolve_trial(sources: ConfigSources) -> RunConfig:
+def odd_sized(config: RunConfig, sources: ConfigSources) -> RunConfig:
     """Return the configuration to verify; an overlapped run of no given size gets an odd one.
 
     Collecting then happens in another thread than learning, and a thread that computes in another
     way than it should shows with few rows and hides with 8, 16 or 32.
     """
-    config = resolve(sources)
     if not config.collect.overlap or config.cluster.address or _sets_num_envs(sources):
         return config
     return replace(config, num_envs=ODD_ENVS)

@@ -54,10 +54,7 @@ def train(
     quiet: options.Quiet = False,
 ) -> None:
     """Train a task; the same command again continues an unfinished run of that name and seed."""
-    from longhaul.app.auto_resume import train_by
     from longhaul.app.configure import ConfigSources, resolve
-    from longhaul.app.session import Asked
-    from longhaul.app.train import show_plan
 
     flags = {
         "name": name,
@@ -72,6 +69,11 @@ def train(
     resolved = resolve(
         ConfigSources(task=task, preset=preset, file=config, flags=flags, overrides=overrides or ())
     )
+    # Imported here, because they take torch and with it seconds, which no mistake should wait for.
+    from longhaul.app.auto_resume import train_by
+    from longhaul.app.session import Asked
+    from longhaul.app.train import show_plan
+
     if dry_run:
         typer.echo(show_plan(resolved, as_json=as_json))
         return
@@ -116,20 +118,20 @@ def verify_resume(
     as_json: options.AsJson = False,
 ) -> None:
     """Prove on this machine that an interrupted and resumed run equals an uninterrupted one."""
-    from longhaul.app.configure import ConfigSources
-    from longhaul.app.verify import Trial, resolve_trial, verify
+    from longhaul.app.configure import ConfigSources, resolve
 
-    resolved = resolve_trial(
-        ConfigSources(
-            task=task,
-            preset=preset,
-            file=config,
-            flags={"seed": seed, "num_envs": num_envs},
-            overrides=overrides or (),
-        )
+    sources = ConfigSources(
+        task=task,
+        preset=preset,
+        file=config,
+        flags={"seed": seed, "num_envs": num_envs},
+        overrides=overrides or (),
     )
+    resolved = resolve(sources)
+    from longhaul.app.verify import Trial, odd_sized, verify
+
     trial = Trial(iterations=iterations, interruptions=interruptions, kill=kill)
-    report = verify(resolved, trial)
+    report = verify(odd_sized(resolved, sources), trial)
     typer.echo(report.as_json() if as_json else report.as_text())
     if not report.equal:
         raise typer.Exit(1)

@@ -7,10 +7,19 @@ from typing import Annotated
 
 import typer
 
+
+def _demand_run(path: Path) -> Path:
+    """Return the path of a run; any other is refused before torch is imported."""
+    from longhaul.runs.directory import RunDirectory
+
+    RunDirectory(path).read_record()
+    return path
+
+
 Task = Annotated[
     str, typer.Argument(help="What to train on, e.g. gym:CartPole-v1; see `longhaul tasks`.")
 ]
-Run = Annotated[Path, typer.Argument(help="A run directory.")]
+Run = Annotated[Path, typer.Argument(help="A run directory.", callback=_demand_run)]
 Checkpoint = Annotated[
     str, typer.Option(help="latest, best, or the number of steps of a checkpoint.")
 ]

@@ -28,7 +28,7 @@ _NAMES: Mapping[str, str] = {
     "train_batch_size nsteps",
     "collect.window": "stats_window_size",
     "num_envs": "n_envs num_envs_per_worker num_envs_per_env_runner nenvs",
-    "total_timesteps": "total_steps timesteps max_steps train_for_env_steps",
+    "total_timesteps": "total_steps train_for_env_steps",
     "policy.hidden": "net_arch hidden_sizes hidden_size fcnet_hiddens encoder_mlp_layers",
     "policy.activation": "activation_fn fcnet_activation nonlinearity",
     "policy.core": "use_rnn use_lstm use_gru rnn_type lstm recurrent",

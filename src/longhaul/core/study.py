@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from longhaul.core.env import Array, Floats, Observation
-from longhaul.core.policy import Policy
 from longhaul.core.run_log import Records
 from longhaul.core.settings import Settings
+
+if TYPE_CHECKING:
+    from longhaul.core.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,5 +28,5 @@ class Playback:
     reward: Floats  # [T], the mean over rows
 
 
-Study = Callable[[Policy, Settings, Sequence[Playback]], Records]
+Study: TypeAlias = "Callable[[Policy, Settings, Sequence[Playback]], Records]"
 """Makes files of what a trained policy did in some episodes."""

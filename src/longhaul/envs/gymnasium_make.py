@@ -144,6 +144,18 @@ def _wrong_arguments(
     )
 
 
+def check_id(env_id: str) -> None:
+    """Raise if Gymnasium does not know an id, as far as that can be known without making it."""
+    register()
+    # A module in front is imported only when the env is made, and a missing version filled in.
+    if ":" in env_id or not re.search(r"-v\d+$", env_id):
+        return
+    try:
+        gym.spec(env_id)
+    except gym.error.Error as error:
+        raise ConfigError(_unknown(env_id, error)) from error
+
+
 def _unknown(env_id: str, error: Exception) -> str:
     wanted = env_id.partition(":")[2] or env_id
     if wanted.startswith("ALE/"):
@@ -152,7 +164,8 @@ def _unknown(env_id: str, error: Exception) -> str:
         remedy = f"did you mean {nearest!r}?"
     else:
         remedy = "an env of your own is named 'module:Name-v0', where importing it registers it"
-    return f"environment {env_id!r} is not known to Gymnasium ({error}); {remedy}"
+    reason = str(error).partition(" Did you mean")[0]
+    return f"environment {env_id!r} is not known to Gymnasium ({reason}); {remedy}"
 
 
 def _nearest(wanted: str) -> str | None:

@@ -122,6 +122,8 @@ class TaskKind:
     build: Callable[[TaskRequest], Task]
     examples: tuple[str, ...]
     presets: Path
+    check_argument: Callable[[str], None] = lambda argument: None
+    """Raise if what follows the colon cannot be right, as far as that is quickly known."""
     default_preset: str = "default"
     """The preset that is taken if none is asked for."""
     predecessor: Predecessor | None = None

@@ -11,7 +11,7 @@ from longhaul.core.env import BatchedEnvs, Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.task import Evaluation, Task
-from longhaul.nets.actor_critic import build_policy
+from longhaul.nets.make import build_policy
 from longhaul.tasks.fish.boost import ALL_FIRST_DEATHS, LATER_FIRST_DEATHS
 from longhaul.tasks.fish.broadcast import broadcast_envs
 from longhaul.tasks.fish.controllers import REHEARSAL, build_steering

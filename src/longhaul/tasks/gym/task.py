@@ -14,7 +14,8 @@ from longhaul.core.panel import Panel
 from longhaul.core.task import Evaluation, Task
 from longhaul.envs.gymnasium_env import GymnasiumFactory
 from longhaul.envs.gymnasium_look import look
-from longhaul.nets.actor_critic import build_policy
+from longhaul.envs.gymnasium_make import check_id
+from longhaul.nets.make import build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest
 
 
@@ -35,10 +36,16 @@ class Options:
             )
 
 
+def check_argument(argument: str) -> None:
+    """Raise if no environment can be meant."""
+    if not argument:
+        raise ConfigError("task 'gym' needs an environment id, for example gym:CartPole-v1")
+    check_id(argument)
+
+
 def build(request: TaskRequest) -> Task:
     """Return the task of training on one Gymnasium environment."""
-    if not request.argument:
-        raise ConfigError("task 'gym' needs an environment id, for example gym:CartPole-v1")
+    check_argument(request.argument)
     options: Options = request.options
     kwargs = dict(options.kwargs)
     if options.max_episode_steps:
@@ -68,4 +75,5 @@ TASK = TaskKind(
     build=build,
     examples=("gym:CartPole-v1", "gym:Acrobot-v1", "gym:LunarLander-v3"),
     presets=Path(__file__).parent / "presets",
+    check_argument=check_argument,
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.settings import Setting
 from longhaul.core.task import Evaluation, Task
-from longhaul.nets.actor_critic import ActorCritic, build_policy
+from longhaul.nets.make import build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest, Tool
 from longhaul.tasks.mario.aliases import ALIASES
 from longhaul.tasks.mario.campaign import CAMPAIGN
@@ -43,6 +43,9 @@ from longhaul.tasks.mario.source import GameSource
 from longhaul.tasks.mario.starts.games import HARD, REACH, hard_envs
 from longhaul.tasks.mario.starts.options import FRONTIER_SHARE, HARD_SHARE
 
+if TYPE_CHECKING:
+    from longhaul.core.policy import Policy
+
 METRICS = (
     Metric("env/clear_rate", "share of episodes that cleared their stage"),
     Metric("env/clear_rate_fresh", "the same over episodes from the true start"),
@@ -69,7 +72,7 @@ def build(request: TaskRequest) -> Task:
     source = GameSource(options.games(), rom, TermReward(options.reward))
     envs = hard_envs(source, options.starts) if options.starts.is_on else source.envs()
 
-    def make_policy() -> ActorCritic:
+    def make_policy() -> Policy:
         # Before a run gets a directory: without the game there is nothing to be trained.
         find_rom(rom)
         return build_policy(source.spec, request.policy)

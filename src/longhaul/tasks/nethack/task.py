@@ -10,14 +10,13 @@ from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.task import Evaluation, Task
-from longhaul.nets.actor_critic import build_policy
+from longhaul.nets.make import build_policy
 from longhaul.tasks.kind import EnvVariant, TaskKind, TaskRequest
 from longhaul.tasks.nethack import rule_records
 from longhaul.tasks.nethack.evaluation import HELD_OUT, REHEARSAL, SCORE, ended, suites
 from longhaul.tasks.nethack.evaluation import METRICS as EVALUATION_METRICS
 from longhaul.tasks.nethack.options import Options
 from longhaul.tasks.nethack.panels import PANELS
-from longhaul.tasks.nethack.policy.build import build_player
 from longhaul.tasks.nethack.source import game_envs, rules_of
 
 METRICS = (
@@ -54,6 +53,9 @@ def build(request: TaskRequest) -> Task:
     )
     if options.network == "plain":
         return task
+    # Imported here, because it takes torch, which a config needs only once it is known to be good.
+    from longhaul.tasks.nethack.policy.build import build_player
+
     player = build_player(envs.spec, graph, options.policy, options.phases, request.plan)
     return replace(
         task,

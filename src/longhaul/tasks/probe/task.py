@@ -12,7 +12,7 @@ from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.panel import Panel
 from longhaul.core.task import Evaluation, Task
 from longhaul.envs.probes.chase import STEP_COST, best_return, chase_envs
-from longhaul.nets.actor_critic import build_policy
+from longhaul.nets.make import build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest
 from longhaul.tasks.probe.recall import RecallFactory
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from longhaul.tasks.nethack.policy.losses import alpha_entropy
-from longhaul.tasks.nethack.policy.projection import ROUTERS, RouterKind, best_few, route, sparsemax
+from longhaul.tasks.nethack.policy.projection import best_few, route, sparsemax
+from longhaul.tasks.nethack.policy.settings import ROUTERS, RouterKind
 
 
 def bisected(row: Tensor) -> Tensor:

@@ -22,8 +22,14 @@ from longhaul.tasks.nethack.policy.health import measures
 from longhaul.tasks.nethack.policy.layers import ROUTER_GAIN, VALUE_GAIN, ExpertBank, ending_in
 from longhaul.tasks.nethack.policy.memo import Memo, distinct
 from longhaul.tasks.nethack.policy.options import PolicyOptions
-from longhaul.tasks.nethack.policy.projection import ROUTERS, RouterKind, route
-from longhaul.tasks.nethack.policy.settings import ALIGNMENT_TEMPERATURE, ROUTER, TEMPERATURE
+from longhaul.tasks.nethack.policy.projection import route
+from longhaul.tasks.nethack.policy.settings import (
+    ALIGNMENT_TEMPERATURE,
+    ROUTER,
+    ROUTERS,
+    TEMPERATURE,
+    RouterKind,
+)
 from longhaul.tasks.nethack.policy.sight import REQUIRED, Sight
 from longhaul.tasks.nethack.policy.situations import Situations
 from longhaul.tasks.nethack.policy.thought import Thought

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from longhaul.core.errors import ConfigError
-from longhaul.tasks.nethack.policy.projection import RouterKind
+from longhaul.tasks.nethack.policy.settings import RouterKind
 
 Fusion = Literal["concat", "cross_attention"]
 Mixing = Literal["logits", "probabilities"]

@@ -7,7 +7,7 @@ from typing import Literal, assert_never
 
 from longhaul.core.errors import ConfigError
 from longhaul.schedule.axis import Axis
-from longhaul.tasks.nethack.policy.projection import RouterKind
+from longhaul.tasks.nethack.policy.settings import RouterKind
 
 Mode = Literal["table", "baseline", "manager", "full", "legacy"]
 Fourth = Literal["none", "deep", "aggressive", "extended"]

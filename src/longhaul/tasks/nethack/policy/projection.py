@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, assert_never
+from typing import Any, assert_never
 
 import torch
 from torch import Tensor
 
-RouterKind = Literal["softmax", "sparsemax", "topk"]
-ROUTERS: tuple[RouterKind, ...] = ("softmax", "sparsemax", "topk")
+from longhaul.tasks.nethack.policy.settings import RouterKind
 
 
 def route(logits: Tensor, kind: RouterKind, temperature: float) -> Tensor:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from longhaul.core.settings import Setting
+
+RouterKind = Literal["softmax", "sparsemax", "topk"]
+ROUTERS: tuple[RouterKind, ...] = ("softmax", "sparsemax", "topk")
 
 ROUTER = Setting("router.kind", "softmax", "how weights are made of the router's logits")
 TEMPERATURE = Setting(

@@ -1,0 +1,18 @@
+"""Making a policy; torch is imported only then, for commands that never come to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from longhaul.core.spaces import EnvSpec
+from longhaul.nets.config import PolicyConfig
+
+if TYPE_CHECKING:
+    from longhaul.nets.actor_critic import ActorCritic
+
+
+def build_policy(spec: EnvSpec, config: PolicyConfig) -> ActorCritic:
+    """Return a fresh policy for an environment, as the config describes it."""
+    from longhaul.nets import actor_critic
+
+    return actor_critic.build_policy(spec, config)
