@@ -97,3 +97,29 @@ def test_the_display_fits_where_the_output_goes(monkeypatch: pytest.MonkeyPatch)
     assert isinstance(choose_display(as_json=False, quiet=False), PlainLines)
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert isinstance(choose_display(as_json=False, quiet=False), LivePanel)
+
+
+def test_a_long_stage_shows_how_many_episodes_are_over() -> None:
+    stream = io.StringIO()
+    lines = PlainLines(stream, seconds=0.0)
+    lines.begin("x", total=64)
+    lines.advance("final evaluation", 3, 50)
+    assert stream.getvalue().endswith("final evaluation: 3 of 50 episodes\n")
+    stream = io.StringIO()
+    rows = JsonLines(stream, seconds=0.0)
+    rows.advance("final evaluation", 3, 50)
+    assert json.loads(stream.getvalue()) == {
+        "event": "progress",
+        "stage": "final evaluation",
+        "done": 3,
+        "total": 50,
+    }
+
+
+def test_a_long_stage_writes_no_more_lines_than_training_does() -> None:
+    stream = io.StringIO()
+    lines = PlainLines(stream, seconds=1e9)
+    lines.begin("x", total=64)
+    for done in range(50):
+        lines.advance("final evaluation", done, 50)
+    assert len(stream.getvalue().splitlines()) == 2

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from longhaul.app.finish import leave_artefacts
+from longhaul.app.finish import leave_report
 from longhaul.app.report import keep_panels, preset_differences, report_run
 from longhaul.app.session import Asked, carry_out
 from longhaul.app.train import begin_run
 from longhaul.core.errors import ConfigError
-from longhaul.report.config import ReportConfig
 from longhaul.report.film import count_frames
 from longhaul.report.gathered import gather
 from longhaul.runs.directory import RunDirectory
@@ -79,8 +77,7 @@ def test_what_fails_is_told_in_one_line_each(
 
     monkeypatch.setattr("longhaul.app.finish.report_run", broken)
     told: list[str] = []
-    config = replace(small_config(), report=ReportConfig(films=()))
-    leave_artefacts(run, config, "latest", told.append)
+    leave_report(run, told.append)
     (line,) = told
     assert line.startswith("no report: RuntimeError")
     assert "\n" not in line

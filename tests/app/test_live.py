@@ -95,3 +95,13 @@ def test_a_sparkline_spans_its_lowest_and_highest_value() -> None:
     assert sparkline([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], width=60) == SPARKS
     assert sparkline([5.0, 5.0], width=60) == SPARKS[0] * 2
     assert sparkline([float(n) for n in range(1000)], width=8) == SPARKS
+
+
+def test_the_panel_shows_how_many_episodes_of_a_long_stage_are_over() -> None:
+    console = Console(file=io.StringIO(), width=80, record=True)
+    panel = LivePanel(console)
+    panel.begin(TITLE, total=100_000)
+    panel.advance("final evaluation", 12, 50)
+    console.print(panel._draw())
+    panel.close()
+    assert "final evaluation: 12 of 50 episodes" in console.export_text()

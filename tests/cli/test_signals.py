@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -10,21 +11,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.inspection import list_checkpoints, verify
 from longhaul.runs.reader import list_runs, read_metrics, read_sessions
 from longhaul.runs.record import Status
+from longhaul.runs.score import read_final_score
 from tests.app.small import CARTPOLE, flags
+from tests.cli.conftest import Longhaul
 
 ROOT = Path(__file__).resolve().parents[2]
 ENDLESS = flags("total_timesteps=1000000000", "checkpoint.every_seconds=0")
 
 
 @contextmanager
-def trainer(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+def trainer(*arguments: str | Path, module: str = "longhaul") -> Iterator[subprocess.Popen[str]]:
     """Start a trainer; whatever the test does, it is gone in the end."""
     with subprocess.Popen(
-        [sys.executable, "-m", "longhaul", "train", *map(str, arguments)],
+        [sys.executable, "-m", module, "train", *map(str, arguments)],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -111,3 +116,81 @@ def test_a_second_interrupt_stops_at_once(tmp_path: Path) -> None:
     record = list_runs(runs)[0].record
     assert record.status is Status.STOPPED
     assert "second SIGINT" in record.reason
+
+
+STAGES = {
+    "set-up": "set-up",
+    "final evaluation": "the final evaluation",
+    "films": "the films",
+    "report": "the report",
+}
+"""The stages beside training in which a run may be stopped, and how they are called."""
+
+
+def staged(stage: str, folder: Path) -> list[str]:
+    """Return the arguments of a run that waits in a stage."""
+    runs = ("--runs-root", str(folder / "runs"))
+    options = (f"options.kwargs.folder={str(folder)!r}", f"options.kwargs.stage={stage!r}")
+    ending = ("evaluate.final_episodes=2", "report.at_end=true", "report.films=['worst']")
+    return ["gym:tests.cli.blocking:Staged-v0", *flags(*options, *ending), *runs]
+
+
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+@pytest.mark.parametrize(
+    ("stage", "number"),
+    [
+        pytest.param(
+            stage,
+            number,
+            id=f"{stage}-{number.name}",
+            marks=[] if (stage == "final evaluation") or turn % 2 else [pytest.mark.thorough],
+        )
+        for turn, (stage, number) in enumerate(itertools.product(STAGES, CODES))
+    ],
+)
+def test_every_stage_ends_by_its_code_and_the_same_command_goes_on(
+    stage: str, number: signal.Signals, longhaul: Longhaul, tmp_path: Path
+) -> None:
+    command = staged(stage, tmp_path)
+    module = "tests.cli.blocking" if stage == "report" else "longhaul"
+    with trainer(*command, module=module) as process:
+        wait_until((tmp_path / "reached").exists, process)
+        (run,) = [one.directory for one in list_runs(tmp_path / "runs")]
+        # The report says that the run is finished, which it is but for the report.
+        expected = Status.FINISHED if stage == "report" else Status.RUNNING
+        assert run.read_record().status is expected
+        ended, said = end(process, number)
+    reason = f"stopped by {number.name} during {STAGES[stage]}"
+    assert ended == CODES[number]
+    assert said.splitlines()[-1] == f"{reason}; `longhaul resume {run.path}` continues this run"
+    assert "Traceback" not in said
+    record = run.read_record()
+    assert (record.status, record.reason) == (Status.STOPPED, reason)
+    assert read_sessions(run).rows[-1]["reason"] == reason
+    trained = run.metrics.read_bytes() if run.metrics.exists() else b""
+
+    (tmp_path / "go").touch()
+    outcome = longhaul("train", *command)
+    assert outcome.code == 0, outcome.err
+    assert [one.directory for one in list_runs(tmp_path / "runs")] == [run]
+    assert run.read_record().status is Status.FINISHED
+    assert run.metrics.read_bytes().startswith(trained)
+    assert len(read_metrics(run).rows) == 3
+    assert read_final_score(run) is not None
+    assert run.report.exists()
+    assert [path.suffix for path in run.media.iterdir()] == [".mp4"]
+
+
+def test_a_second_interrupt_ends_an_evaluation_at_once(tmp_path: Path) -> None:
+    with trainer(*staged("careless evaluation", tmp_path)) as process:
+        wait_until((tmp_path / "reached").exists, process)
+        process.send_signal(signal.SIGINT)
+        wait_until((tmp_path / "heard").exists, process)
+        code, said = end(process, signal.SIGINT)
+    assert code == 130
+    assert "Traceback" not in said
+    assert "stopped at once by a second SIGINT; `longhaul resume " in said
+    record = list_runs(tmp_path / "runs")[0].record
+    assert (record.status, record.reason) == (Status.STOPPED, "stopped at once by a second SIGINT")

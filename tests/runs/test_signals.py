@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
 
 import pytest
 
-from longhaul.runs.signals import SignalRequests
+from longhaul.runs.signals import SignalRequests, Stopped
 
 
 def send(number: signal.Signals) -> None:
@@ -53,6 +54,37 @@ def test_a_user_signal_asks_for_a_checkpoint_and_goes_on() -> None:
         send(signal.SIGUSR1)
         assert calls == [1, 1]
         assert requests.stop_reason is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_can_be_done_again_is_ended_at_once(number: signal.Signals) -> None:
+    with SignalRequests() as requests:
+        with (
+            pytest.raises(Stopped, match=f"stopped by {number.name} during set-up"),
+            requests.ending_at_once("set-up"),
+        ):
+            send(number)
+        with pytest.raises(Stopped), requests.ending_at_once("the report"):
+            pytest.fail("a request that came before must not be lost")
+        requests.check()
+        assert requests.exit_code == 128 + number
+
+
+def test_code_that_catches_everything_is_ended_at_its_next_step() -> None:
+    with SignalRequests() as requests, requests.ending_at_once("a test"):
+        with contextlib.suppress(BaseException):  # as careless environments do
+            send(signal.SIGTERM)
+        with pytest.raises(Stopped):
+            requests.check()
+
+
+def test_a_second_interrupt_ends_the_cleaning_up_as_well() -> None:
+    with SignalRequests() as requests:
+        with pytest.raises(Stopped), requests.ending_at_once("a test"):
+            send(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt) as raised:
+            send(signal.SIGINT)
+    assert not isinstance(raised.value, Stopped)
 
 
 def test_the_old_handlers_come_back() -> None:

@@ -27,6 +27,9 @@ class Display(Protocol):
     def stage(self, name: str) -> None:
         """Show what the run is doing now."""
 
+    def advance(self, stage: str, done: int, total: int) -> None:
+        """Show how many episodes of a long stage are over."""
+
     def notice(self, text: str) -> None:
         """Show one happening."""
 
@@ -60,6 +63,9 @@ class Silent:
         """Nothing."""
 
     def stage(self, name: str) -> None:
+        """Nothing."""
+
+    def advance(self, stage: str, done: int, total: int) -> None:
         """Nothing."""
 
     def notice(self, text: str) -> None:
@@ -113,6 +119,12 @@ class PlainLines:
 
     def stage(self, name: str) -> None:
         """Nothing: stages are too short for lines."""
+
+    def advance(self, stage: str, done: int, total: int) -> None:
+        """Write how far a long stage is, if the last line is old enough."""
+        self._show()
+        if self._throttle.ready():
+            self._line(f"{stage}: {done} of {total} episodes")
 
     def notice(self, text: str) -> None:
         """Write the happening."""
@@ -170,6 +182,12 @@ class JsonLines:
 
     def stage(self, name: str) -> None:
         """Nothing."""
+
+    def advance(self, stage: str, done: int, total: int) -> None:
+        """Write how far a long stage is, if the last line is old enough."""
+        self._show()
+        if self._throttle.ready():
+            self._line({"event": "progress", "stage": stage, "done": done, "total": total})
 
     def notice(self, text: str) -> None:
         """Write the happening."""

@@ -11,19 +11,17 @@ import torch
 
 from longhaul.app.assemble import build_evaluator, build_policy, build_settings, build_task
 from longhaul.app.checkpoints import find_checkpoint, load_weights
-from longhaul.app.config import RunConfig
 from longhaul.app.configure import from_values, read_toml
 from longhaul.app.device import fix_torch
-from longhaul.app.suite_evaluation import SuiteRequest, measure_suites
+from longhaul.app.suite_evaluation import Entrant, SuiteRequest, measure_suites
 from longhaul.app.suite_report import SuiteReport
 from longhaul.app.text import columns
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
 from longhaul.core.settings import Assignment
-from longhaul.core.task import Task
-from longhaul.engine.evaluator import EpisodeEvaluator, figures
-from longhaul.runs.checkpoint import Loaded
+from longhaul.core.suite import Interval
+from longhaul.engine.evaluator import EpisodeEvaluator, Look, figures, look_away
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file, storage_errors
 
@@ -55,9 +53,20 @@ class Evaluated:
     """Younger checkpoints that are damaged, and how."""
 
     @property
-    def interval(self) -> float:
-        """Half the width of the mean's 95 % confidence interval, by the normal approximation."""
-        return 1.96 * self.metrics["eval/std_reward"] / math.sqrt(len(self.episodes))
+    def mean(self) -> float:
+        """The mean return."""
+        return self.metrics["eval/mean_reward"]
+
+    @property
+    def interval(self) -> Interval | None:
+        """The mean's 95 % confidence interval, by the normal approximation; None for one episode.
+
+        One episode says nothing about how far episodes lie apart.
+        """
+        if len(self.episodes) < 2:
+            return None
+        half = 1.96 * self.metrics["eval/std_reward"] / math.sqrt(len(self.episodes))
+        return self.mean - half, self.mean + half
 
     def as_json(self) -> str:
         """Return everything, for programs."""
@@ -65,24 +74,29 @@ class Evaluated:
 
     def as_text(self) -> str:
         """Return the figures as a short table."""
-        mean = self.metrics["eval/mean_reward"]
-        low, high = mean - self.interval, mean + self.interval
         rows = [
             ("checkpoint", self.checkpoint),
             ("episodes", f"{len(self.episodes)}, {'greedy' if self.greedy else 'sampled'}"),
-            ("mean return", f"{mean:.2f}"),
-            ("", f"{low:.2f} to {high:.2f} (95 % confidence interval of the mean)"),
+            ("mean return", self._mean_in_words()),
             ("lowest", f"{self.metrics['eval/min_reward']:.2f}"),
             ("highest", f"{self.metrics['eval/max_reward']:.2f}"),
             ("mean length", f"{self.metrics['eval/mean_ep_length']:.1f}"),
         ]
         if self.solved is not None:
-            verdict = "reached" if mean >= self.solved else "not reached"
+            verdict = "reached" if self.mean >= self.solved else "not reached"
             rows.append(("solved at", f"{self.solved:g}: {verdict}"))
         return "\n".join([*self.passed_over, columns(rows)])
 
+    def _mean_in_words(self) -> str:
+        if self.interval is None:
+            return f"{self.mean:.2f}"
+        low, high = self.interval
+        return f"{self.mean:.2f}, 95 % confidence interval {low:.2f} to {high:.2f}"
 
-def evaluate_run(path: Path, request: EvaluationRequest) -> Evaluated | SuiteReport:
+
+def evaluate_run(
+    path: Path, request: EvaluationRequest, look: Look = look_away
+) -> Evaluated | SuiteReport:
     """Return the figures of one checkpoint of a run, and keep them in its directory."""
     if request.episodes < 1:
         raise ConfigError(f"--episodes must be at least 1, not {request.episodes}")
@@ -100,18 +114,19 @@ def evaluate_run(path: Path, request: EvaluationRequest) -> Evaluated | SuiteRep
     loaded = find_checkpoint(run, request.checkpoint)
     task = build_task(config)
     if task.evaluation.suite is not None:
-        report = measure_suites(run, config, task, loaded, request.suites)
+        report = measure_suites(run, Entrant(config, task, loaded), request.suites, look)
         _keep(run, _suite_file(report), report.as_json())
         return report
     if request.suites.suites or request.suites.against:
         raise ConfigError(f"--suite and --against: task {task.name!r} brings no suites of its own")
-    result = _measure_seeds(config, task, loaded, episodes=request.episodes)
+    result = _measure_seeds(Entrant(config, task, loaded), request.episodes, look)
     write_evaluation(run, result)
     return result
 
 
-def _measure_seeds(config: RunConfig, task: Task, loaded: Loaded, *, episodes: int) -> Evaluated:
+def _measure_seeds(entrant: Entrant, episodes: int, look: Look) -> Evaluated:
     """Play episodes of listed seeds in the task's training environments."""
+    config, task, loaded = entrant.config, entrant.task, entrant.loaded
     policy = build_policy(config, task, torch.device("cpu"))
     load_weights(policy, loaded)
     settings = build_settings(config, task).with_(
@@ -119,7 +134,7 @@ def _measure_seeds(config: RunConfig, task: Task, loaded: Loaded, *, episodes: i
     )
     evaluator = build_evaluator(config, task, policy)
     assert isinstance(evaluator, EpisodeEvaluator), "the task has no suites"
-    played = evaluator.episodes(settings, count=episodes)
+    played = evaluator.episodes(settings, count=episodes, look=look)
     return Evaluated(
         task=task.name,
         checkpoint=loaded.path.name,

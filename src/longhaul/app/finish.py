@@ -22,8 +22,8 @@ from longhaul.runs.jsonl import LogWriter, encode_row
 Tell = Callable[[str], None]
 
 
-def leave_artefacts(run: RunDirectory, config: RunConfig, checkpoint: str, tell: Tell) -> None:
-    """Make everything that can be made; what fails is told in one line and fails nothing else.
+def leave_media(run: RunDirectory, config: RunConfig, checkpoint: str, tell: Tell) -> None:
+    """Make films, snapshots and studies; what fails is told in one line and fails nothing else.
 
     `checkpoint` is the one whose final evaluation is filmed; none is filmed if it is empty.
     """
@@ -37,6 +37,10 @@ def leave_artefacts(run: RunDirectory, config: RunConfig, checkpoint: str, tell:
     if checkpoint and config.report.study and build_task(config).study is not None:
         request = StudyRequest(checkpoint, config.report.study)
         attempt(run, "study", tell, lambda: study_run(run.path, request))
+
+
+def leave_report(run: RunDirectory, tell: Tell) -> None:
+    """Write the report; if that fails it is told in one line."""
     attempt(run, "report", tell, lambda: report_run(run.path).as_text())
 
 
@@ -52,7 +56,7 @@ def attempt(run: RunDirectory, what: str, tell: Tell, make: Callable[[], str]) -
 
 
 def note(run: RunDirectory, event: str, reason: str) -> None:
-    """Write a failure into the run's sessions, if the disk still takes it."""
+    """Write how something ended into the run's sessions, if the disk still takes it."""
     row = {"time": Clocks().stamp(), "event": event, "pid": os.getpid(), "reason": reason}
     try:
         log = LogWriter(run.sessions)

@@ -92,6 +92,10 @@ class LivePanel:
         """Show what the run is doing now."""
         self._stage = name
 
+    def advance(self, stage: str, done: int, total: int) -> None:
+        """Show how many episodes of a long stage are over."""
+        self._stage = f"{stage}: {done} of {total} episodes"
+
     def notice(self, text: str) -> None:
         """Show one happening: in the panel while it is open, as plain lines otherwise."""
         if self._live.is_started:

@@ -261,8 +261,8 @@ def exit_codes_page() -> str:
         "Exit codes",
         table(("code", "meaning"), [(str(number), text) for number, text in EXIT_CODES.items()]),
         "An error is one line on the error stream that names what is wrong and what would be "
-        "right; arguments a command does not take are shown with its usage. After 130 and 143 the "
-        "same command continues the run. 1 is left for what should not happen: an error inside "
-        "longhaul, shown with its traceback, and `longhaul verify-resume` when the two runs "
-        "differ.",
+        "right; arguments a command does not take are shown with its usage. After 130 and 143, in "
+        "whatever stage the run was stopped, the same command continues it. 1 is left for what "
+        "should not happen: an error inside longhaul, shown with its traceback, and "
+        "`longhaul verify-resume` when the two runs differ.",
     )

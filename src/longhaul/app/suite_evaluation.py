@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -19,6 +20,7 @@ from longhaul.core.errors import CheckpointError, ConfigError
 from longhaul.core.settings import Assignment
 from longhaul.core.suite import Suite
 from longhaul.core.task import Task
+from longhaul.engine.evaluator import Look, look_away
 from longhaul.engine.suite_evaluator import SuiteEvaluator, suite_figures
 from longhaul.runs.checkpoint import Loaded
 from longhaul.runs.directory import RunDirectory
@@ -32,7 +34,7 @@ class Entrant:
     task: Task
     loaded: Loaded
 
-    def play(self, suite: Suite) -> tuple[Episode, ...]:
+    def play(self, suite: Suite, look: Look = look_away) -> tuple[Episode, ...]:
         """Return the episodes of a suite."""
         policy = build_policy(self.config, self.task, torch.device("cpu"))
         load_weights(policy, self.loaded)
@@ -41,7 +43,7 @@ class Entrant:
         settings = build_settings(self.config, self.task).with_(
             Assignment(name, value) for name, value in self.loaded.manifest.settings.items()
         )
-        return evaluator.episodes(suite, settings)
+        return evaluator.episodes(suite, settings, look=look)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +59,26 @@ class SuiteRequest:
 
 
 def measure_suites(
-    run: RunDirectory, config: RunConfig, task: Task, loaded: Loaded, request: SuiteRequest
+    run: RunDirectory, entrant: Entrant, request: SuiteRequest, look: Look = look_away
 ) -> SuiteReport:
     """Return the figures of a checkpoint on the suites of its task."""
-    entrant = Entrant(config, task, loaded)
+    config, task, loaded = entrant.config, entrant.task, entrant.loaded
     names = request.suites or config.evaluate.final_suites or task.evaluation.final
     find = task.evaluation.suite
     assert find is not None, "the task was asked before"
+    suites = [find(name) for name in names]
+    total, before = sum(len(suite.cases) for suite in suites), 0
     results = []
-    for number, name in enumerate(names):
-        suite = find(name)
+    for number, suite in enumerate(suites):
         # The references of one suite say enough; those of the others cost as much again.
         wanted = request.references and number == 0
         references = suite.references() if wanted else {}
         opponent = None
         if request.against:
             opponent = _opponent(run, entrant, suite, references, request.against)
-        results.append(_result(suite, entrant.play(suite), references, opponent))
+        played = entrant.play(suite, partial(_look_at_all, look, before, total))
+        results.append(_result(suite, played, references, opponent))
+        before += len(suite.cases)
     return SuiteReport(
         task=task.name,
         checkpoint=loaded.path.name,
@@ -86,6 +91,11 @@ def measure_suites(
             for damage in loaded.damaged
         ),
     )
+
+
+def _look_at_all(look: Look, before: int, total: int, done: int, _: int) -> None:
+    """Show the progress of one suite as that of all."""
+    look(before + done, total)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from longhaul.app.config import RunConfig
 from longhaul.app.configure import to_values
 from longhaul.app.metrics import declared_metrics
 from longhaul.app.records import opening_settings
+from longhaul.core.metrics import Alias, Metrics, alias_curves
 from longhaul.core.policy import Policy
 from longhaul.core.progress import Progress
 from longhaul.core.task import Task
@@ -50,17 +51,27 @@ def check_trackers(config: TrackConfig) -> None:
 class Tracking:
     """All trackers of a run."""
 
-    def __init__(self, trackers: Mapping[TrackerName, BackgroundTracker]) -> None:
+    def __init__(
+        self, trackers: Mapping[TrackerName, BackgroundTracker], aliases: tuple[Alias, ...] = ()
+    ) -> None:
         self._trackers = dict(trackers)
+        self._aliases = aliases
 
     def film(self, progress: Progress, rank: int, path: Path) -> None:
         """Show a film of an evaluation everywhere; its rank, 1 for the worst episode, names it."""
         for tracker in self._trackers.values():
             tracker.film(progress, f"eval/film_rank{rank}", path)
 
+    def conclude(self, progress: Progress, metrics: Metrics) -> None:
+        """Show the final evaluation everywhere, at the run's last step."""
+        scalars = {**metrics, **alias_curves(self._aliases, metrics)}
+        for tracker in self._trackers.values():
+            tracker.conclude(progress, scalars)
+
     def finish(self, recorder: Recorder, tell: Callable[[str], None]) -> None:
-        """Wait for all, then say and write down what a tracker did not get."""
-        for name, tracker in self._trackers.items():
+        """Wait for all, then say and write down what one did not get; once is enough."""
+        trackers, self._trackers = self._trackers, {}
+        for name, tracker in trackers.items():
             tracker.close()
             tally = tracker.tally
             if tally.is_finished and not tally.dropped and not tally.failed:
@@ -109,7 +120,7 @@ def begin_tracking(
     }
     for tracker in made.values():
         recorder.add_witness(tracker)
-    return Tracking(made)
+    return Tracking(made, assembled.task.aliases)
 
 
 def table_keeper(

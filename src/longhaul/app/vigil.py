@@ -26,7 +26,7 @@ class Vigil:
     ) -> None:
         self._run = run
         self._config = config
-        self._clocks = clocks
+        self.clocks = clocks
         self._display = display
         self.pulse = Pulse()
         self.workforce = Workforce(clocks)
@@ -43,13 +43,18 @@ class Vigil:
         self.heartbeat.enter_stage(stage)
         self._display.stage(stage)
 
+    def advance(self, stage: str) -> None:
+        """Take note of progress inside a long stage, in the words of `stage`."""
+        self.pulse.advance()
+        self.heartbeat.enter_stage(stage)
+
     def guard(self, stack: ExitStack, recorder: Recorder) -> None:
         """Look for stalls until the stack is left, and tell of them in the sessions."""
         if self._config.enabled:
             reporting = Reporting(
                 self._run.crash, self._display.notice, recorder.note, self.workforce.groups
             )
-            stack.enter_context(Watchdog(self.pulse, self._config, reporting, self._clocks))
+            stack.enter_context(Watchdog(self.pulse, self._config, reporting, self.clocks))
 
     def write(self, progress: Progress, metrics: Metrics) -> None:
         """Tell the heartbeat how far the run is and how fast; a metric sink's part."""

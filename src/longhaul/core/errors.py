@@ -57,8 +57,8 @@ EXIT_CODES: dict[int, str] = {
     5: "no usable checkpoint",
     6: "out of disk or memory",
     7: "the run directory is locked by another trainer",
-    130: "stopped by SIGINT after a clean checkpoint",
-    143: "stopped by SIGTERM after a clean checkpoint",
+    130: "stopped by SIGINT (Ctrl-C), with everything saved to go on",
+    143: "stopped by SIGTERM, with everything saved to go on",
 }
 
 

@@ -22,6 +22,12 @@ from longhaul.engine.config import EvaluateConfig
 from longhaul.envs.starts import STARTS
 
 MakeEnv = Callable[[EpisodeSeeds, int], VectorEnv]
+Look = Callable[[int, int], None]
+"""Called after every step with the episodes that are over and all there are; may raise to end."""
+
+
+def look_away(done: int, total: int) -> None:
+    """Take no interest in how far an evaluation has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,7 @@ def play(
     *,
     cases: ListedSeeds,
     draws: CaseDraws | None,
+    look: Look = look_away,
 ) -> tuple[Episode, ...]:
     """Return one episode per listed seed, in the order of the list.
 
@@ -95,6 +102,7 @@ def play(
                     done[case] = episode
                 if draws is not None:
                     draws.begin(episode.env, episode.number + 1)
+            look(len(done) + len(failed), wanted)
     if not done:
         raise EnvError(f"{env.spec.id} failed in all {wanted} episodes of the evaluation")
     return tuple(done[case] for case in range(wanted) if case in done)
@@ -170,7 +178,9 @@ class EpisodeEvaluator:
         """Return nothing: episodes of listed seeds can be played again at any time."""
         return ()
 
-    def episodes(self, settings: Settings, *, count: int) -> tuple[Episode, ...]:
+    def episodes(
+        self, settings: Settings, *, count: int, look: Look = look_away
+    ) -> tuple[Episode, ...]:
         """Return `count` episodes of the present policy."""
         if STARTS.name in settings:
             # The cases are seeds; a start dealt to whoever resets first would replace one of them.
@@ -185,6 +195,6 @@ class EpisodeEvaluator:
             device = next(self._policy.parameters()).device
             draws = CaseDraws(seeds, cases, device=device)
         try:
-            return play(env, self._policy, settings, cases=cases, draws=draws)
+            return play(env, self._policy, settings, cases=cases, draws=draws, look=look)
         finally:
             env.close()

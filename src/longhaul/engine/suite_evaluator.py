@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from longhaul.core.env import BatchedEnvs, EnvSource, Episode, VectorEnv
@@ -17,7 +18,7 @@ from longhaul.core.settings import Settings
 from longhaul.core.suite import Case, Suite
 from longhaul.core.task import Evaluation
 from longhaul.engine.config import EvaluateConfig
-from longhaul.engine.evaluator import CaseDraws, figures, play
+from longhaul.engine.evaluator import CaseDraws, Look, figures, look_away, play
 from longhaul.engine.stop import Until
 from longhaul.envs.starts import STARTS, STARTS_LIMIT
 
@@ -120,15 +121,22 @@ class SuiteEvaluator:
         notes, self._notes = self._notes, []
         return notes
 
-    def episodes(self, suite: Suite, settings: Settings) -> tuple[Episode, ...]:
+    def episodes(
+        self, suite: Suite, settings: Settings, *, look: Look = look_away
+    ) -> tuple[Episode, ...]:
         """Return one episode per case of the suite, in their order."""
+        total = len(suite.cases)
         return tuple(
             episode
             for wave in waves(suite, self._config.num_envs)
-            for episode in self._play(suite.envs, wave, settings)
+            for episode in self._play(
+                suite.envs, wave, settings, partial(_look_at_all, look, wave.first, total)
+            )
         )
 
-    def _play(self, source: EnvSource, wave: Wave, settings: Settings) -> tuple[Episode, ...]:
+    def _play(
+        self, source: EnvSource, wave: Wave, settings: Settings, look: Look
+    ) -> tuple[Episode, ...]:
         starts = tuple(case.start for case in wave.cases if case.start is not None)
         offered = (STARTS.to(starts), STARTS_LIMIT.to(0))
         settings = settings.with_(one for one in offered if one.name in settings)
@@ -139,6 +147,11 @@ class SuiteEvaluator:
             device = next(self._policy.parameters()).device
             draws = CaseDraws(wave.draws(self._config.seed), cases, device=device)
         try:
-            return play(env, self._policy, settings, cases=cases, draws=draws)
+            return play(env, self._policy, settings, cases=cases, draws=draws, look=look)
         finally:
             env.close()
+
+
+def _look_at_all(look: Look, before: int, total: int, done: int, _: int) -> None:
+    """Show the progress of a wave as that of its suite."""
+    look(before + done, total)

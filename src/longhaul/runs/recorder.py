@@ -82,7 +82,7 @@ class Recorder:
         self._noting = threading.RLock()
         self._requested = False
         self._scored: tuple[int, float] | None = None  # iteration and score of the last measurement
-        self._saved_iteration = 0
+        self.saved = Progress()  # that the last checkpoint holds
         self._saved_at = clocks.monotonic()
         self._save_seconds = 0.0  # that the last checkpoint took
         self._has_saved = False  # in this process
@@ -101,7 +101,7 @@ class Recorder:
             settings = _restore_settings(settings, loaded)
             self._restore_parts(loaded)
         self.restoration = self._rewind_logs(loaded, progress)
-        self._saved_iteration, self._saved_at = progress.iteration, self._clocks.monotonic()
+        self.saved, self._saved_at = progress, self._clocks.monotonic()
         write_status(self._directory.record, Status.RUNNING)
         self._note_restoration(progress, removed)
         for witness in tuple(self._witnesses):
@@ -152,7 +152,7 @@ class Recorder:
     def due(self, progress: Progress) -> bool:
         """Whether it is time for a checkpoint; when it is taken changes nothing in the run."""
         config = self._store.config
-        iterations = progress.iteration - self._saved_iteration
+        iterations = progress.iteration - self.saved.iteration
         seconds = self._clocks.monotonic() - self._saved_at
         affordable = config.most_share * (seconds + self._save_seconds)
         return (
@@ -183,7 +183,7 @@ class Recorder:
         if not self._has_saved:
             write_first_checkpoint(self._directory.record, path.name)
             self._has_saved = True
-        self._saved_iteration, self._saved_at = progress.iteration, self._clocks.monotonic()
+        self.saved, self._saved_at = progress, self._clocks.monotonic()
         self._save_seconds = self._saved_at - began
         return path
 
@@ -212,8 +212,8 @@ class Recorder:
         self.note(status.value, reason=reason)
         write_status(self._directory.record, status, reason)
 
-    def close(self) -> None:
-        """Flush and close all logs and sinks."""
+    def close_listeners(self) -> None:
+        """Close all sinks and witnesses, which hear no more of the run; the logs stay open."""
         listeners: list[MetricSink | Witness] = [*self._sinks, *self._witnesses]
         for listener in listeners:
             try:
@@ -222,6 +222,10 @@ class Recorder:
                 logger.exception("a metric sink failed to close")
         self._sinks.clear()
         self._witnesses.clear()
+
+    def close(self) -> None:
+        """Flush and close all logs and sinks."""
+        self.close_listeners()
         for log in (*self._logs.values(), self._sessions):
             log.close()
 

@@ -4,24 +4,50 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 _Old = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal asked to stop while something was under way that can be done again."""
+
+
 class SignalRequests:
     """Turns SIGINT and SIGTERM into a request to stop and SIGUSR1 into one to save.
 
-    A second SIGINT stops at once. Handlers are put in place on entering, and only in the main
-    thread, where Python allows it; the old ones come back on leaving.
+    The loop looks at the request when an iteration is over. What has no state to save is ended
+    where it is, inside `ending_at_once`. A second SIGINT always stops at once. Handlers are put in
+    place on entering, and only in the main thread, where Python allows it; the old ones come back
+    on leaving.
     """
 
-    def __init__(self, on_checkpoint: Callable[[], None]) -> None:
-        self._on_checkpoint = on_checkpoint
+    def __init__(self, on_checkpoint: Callable[[], None] = lambda: None) -> None:
+        self.on_checkpoint = on_checkpoint
         self._stop: signal.Signals | None = None
         self._interrupts = 0
+        self._under_way = ""  # what is ended at once; empty if the request waits
         self._old: dict[signal.Signals, _Old] = {}
+
+    @contextmanager
+    def ending_at_once(self, what: str) -> Iterator[None]:
+        """Raise `Stopped` inside when a signal asks to stop, or has asked before."""
+        self._under_way = what
+        try:
+            self.check()
+            yield
+        finally:
+            self._under_way = ""
+
+    def check(self) -> None:
+        """Raise `Stopped` if a stop was asked for and what is under way ends at once.
+
+        For loops around code of others, which may have caught what the handler raised.
+        """
+        if self._stop is not None and self._under_way:
+            raise Stopped(f"{self.stop_reason} during {self._under_way}")
 
     @property
     def stop_signal(self) -> signal.Signals | None:
@@ -74,6 +100,7 @@ class SignalRequests:
             if self._interrupts > 1:
                 self._restore()
                 raise KeyboardInterrupt
+        self.check()
 
     def _request_checkpoint(self, number: int, frame: FrameType | None) -> None:
-        self._on_checkpoint()
+        self.on_checkpoint()

@@ -25,7 +25,7 @@ class Pulse:
     def __init__(self) -> None:
         self.stage = "starting"
         self.stages = 0
-        """Stages entered or left."""
+        """Stages entered or left, and signs of progress inside long ones."""
         self.steps = 0
         """Steps of the environments that are over."""
         self.in_step = False
@@ -40,6 +40,10 @@ class Pulse:
         """Take note that a stage is over."""
         self._finished.add(stage)
         self.stage = BETWEEN
+        self.stages += 1
+
+    def advance(self) -> None:
+        """Take note of progress inside a stage."""
         self.stages += 1
 
     def begin_step(self) -> None:

@@ -167,3 +167,25 @@ def test_closing_again_does_nothing(clock: FakeClock, closes: int) -> None:
     for _ in range(closes):
         tracker.close()
     assert tracker.tally.is_finished
+
+
+def test_the_final_evaluation_arrives_although_its_step_was_told_before(clock: FakeClock) -> None:
+    memory = Memory(known=16)
+    tracker = background(memory, clock)
+    tracker.begin(Progress(2, 16, 0))
+    tracker.conclude(Progress(2, 16, 0), {"eval/mean_reward": 5.0})
+    tracker.close()
+    assert {"eval/mean_reward": 5.0} in [point.scalars for point in memory.points]
+    assert all(point.env_steps == 16 for point in memory.points)
+
+
+def test_the_final_evaluation_is_told_again_to_a_tracker_that_failed(clock: FakeClock) -> None:
+    memory = Memory()
+    memory.failing = MOST_FAILURES
+    tracker = background(memory, clock)
+    tracker.begin(Progress())
+    for iteration in range(1, MOST_FAILURES + 1):
+        tracker.see(recorded(iteration))
+    tracker.conclude(Progress(MOST_FAILURES, 8 * MOST_FAILURES, 0), {"eval/mean_reward": 5.0})
+    tracker.close()
+    assert {"eval/mean_reward": 5.0} in [point.scalars for point in memory.points]

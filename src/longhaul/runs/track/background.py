@@ -77,6 +77,7 @@ class BackgroundTracker:
         self._closing = threading.Event()
         self._latest = Progress()
         self._told_steps = -1  # up to which the logs were told
+        self._final: Point | None = None
         self._histograms_at = clocks.monotonic()
         self._returns: list[float] = []
         self._lengths: list[float] = []
@@ -117,6 +118,11 @@ class BackgroundTracker:
     def film(self, progress: Progress, name: str, path: Path) -> None:
         """Queue a film of an iteration that is seen next or was seen last."""
         self._offer(Point(progress.env_steps, self._clocks.wall(), films={name: path}))
+
+    def conclude(self, progress: Progress, scalars: Mapping[str, float]) -> None:
+        """Queue the figures of the final evaluation, which are in none of the logs."""
+        self._final = Point(progress.env_steps, self._clocks.wall(), scalars, is_final=True)
+        self._offer(self._final)
 
     def close(self) -> None:
         """Wait for the thread for a while, then leave it to its fate."""
@@ -182,6 +188,8 @@ class BackgroundTracker:
         for point in self._feed.history(known, until):
             self._tracker.write(point)
             self._sent += 1
+        if self._final is not None:
+            self._tracker.write(self._final)
         self._told_steps = until.env_steps
         self._recovered = dropped
 
@@ -192,7 +200,7 @@ class BackgroundTracker:
                 point = self._queue.get(timeout=IDLE_SECONDS if unseen else None)
                 if point is None:
                     return
-                if point.scalars and point.env_steps <= self._told_steps:
+                if point.scalars and not point.is_final and point.env_steps <= self._told_steps:
                     continue  # it was queued while the logs were read
                 self._tracker.write(point)
                 self._sent += 1

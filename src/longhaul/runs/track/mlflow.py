@@ -64,7 +64,7 @@ class MLflow:
 
     def write(self, point: Point) -> None:
         """Log the numbers of a moment, and keep its films; MLflow has no histograms."""
-        if point.scalars and point.env_steps > self._known:
+        if point.scalars and (point.is_final or point.env_steps > self._known):
             moment = round(1000 * point.wall)
             metrics = [
                 Metric(flat_name(name), value, moment, point.env_steps)

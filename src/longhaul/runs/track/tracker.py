@@ -26,6 +26,8 @@ class Point:
     scalars: Mapping[str, float] = field(default_factory=dict)
     histograms: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     films: Mapping[str, Path] = field(default_factory=dict)
+    is_final: bool = False
+    """Whether it is that of the final evaluation, which comes beside the last iteration's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,13 @@ class WeightsAndBiases:
         return self._known
 
     def write(self, point: Point) -> None:
-        """Log a moment under its number of steps."""
+        """Log a moment under its number of steps.
+
+        The final evaluation of a run that goes on after its last step is told in the summary
+        alone, because W&B takes nothing for a step it has closed.
+        """
+        if point.is_final:
+            self._run.summary.update(dict(point.scalars))
         if point.env_steps <= self._known:
             return
         values: dict[str, Any] = dict(point.scalars)
