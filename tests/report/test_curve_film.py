@@ -42,10 +42,21 @@ def test_curves_grow_from_nothing_to_the_whole_picture(run: RunDirectory) -> Non
     reveal = Reveal(chart)
     steps = np.array([row["env_steps"] for row in data.rows], np.float64)
     frames = list(reveal.frames(steps))
-    shown = [int((frame != reveal.empty).any(axis=-1).sum()) for frame in frames]
+    shown = [int((frame != reveal.begun).any(axis=-1).sum()) for frame in frames]
     assert shown == sorted(shown)
     assert 0 < shown[0] < shown[ITERATIONS // 2] < shown[-1]
     np.testing.assert_array_equal(frames[-1], reveal.whole)
+
+
+def test_the_first_frame_is_no_empty_chart(run: RunDirectory) -> None:
+    data = gather(run.path)
+    chart = panel_chart(data, PANELS[0])
+    assert chart is not None
+    reveal = Reveal(chart)
+    first = next(reveal.frames(np.array([100.0])))
+    darker = np.abs(reveal.whole.astype(int) - reveal.begun.astype(int)).max(axis=-1)
+    colours = np.ptp(first[darker > 40].astype(int), axis=-1)
+    assert (colours > 8).mean() > 0.3, "the curves to come are seen, in their colours"
 
 
 def test_a_long_run_is_filmed_in_strides_that_end_with_its_last_iteration(

@@ -15,7 +15,9 @@ from longhaul.report.page import EMBEDDED_BYTES, Extras, make_page
 from longhaul.report.plots import run_charts
 from longhaul.report.style import draw
 from longhaul.runs.directory import RunDirectory
-from tests.report.made import made_run, write_evaluation, write_lines
+from longhaul.runs.films import keep_film_note
+from longhaul.runs.score import Score, Source, write_final_score
+from tests.report.made import made_run, metrics, write_evaluation, write_lines
 
 PAYLOADS = (
     "<script>alert(1)</script>",
@@ -127,9 +129,70 @@ def test_a_suites_table_has_the_columns_and_forms_of_its_task(tmp_path: Path) ->
     assert table.rows == (
         ("brake", "0.80"),
         ("trained", "0.99"),
-        ("95 % interval", "0.97 to 0.99"),
+        ("95 % interval of trained", "0.97 to 0.99"),
         ("bound", "0.99"),
     )
+
+    assert [table.rows[place][0] for place in table.own] == ["trained", "95 % interval of trained"]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "verdict"),
+    [(480.0, "good", "target 475 reached"), (410.1, "bad", "target 475 not reached")],
+)
+def test_the_first_tile_is_the_final_evaluation_against_its_target(
+    tmp_path: Path, value: float, kind: str, verdict: str
+) -> None:
+    run = made_run(tmp_path)
+    write_final_score(
+        run,
+        Score(value, "eval/mean_reward", Source.FINAL, 4000, value - 29.6, value + 29.6, 50, 475.0),
+    )
+    page = make_page(gather(run.path), Extras())
+    first = page[page.index('<div class="tile ') :].partition("</div>")[0]
+    assert first.startswith(f'<div class="tile score {kind}"><span>final evaluation</span>')
+    assert f"<b>{words.figure(value)}</b>" in first
+    assert verdict in first
+    assert "95 % confidence interval of the mean, 50 episodes" in first
+
+
+def test_a_training_return_is_called_one_and_has_no_colour(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    write_lines(run.metrics, [metrics(number) for number in range(1, 6)])
+    page = make_page(gather(run.path), Extras())
+    first = page[page.index('<div class="tile ') :].partition("</div>")[0]
+    assert first.startswith('<div class="tile score"><span>training return (no evaluation yet)')
+
+
+def test_figures_of_different_suites_say_which_they_are_of(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    panels = json.loads(run.panels.read_text())
+    run.panels.write_text(json.dumps({**panels, "suite": "train"}))
+    write_final_score(run, Score(0.9, "eval/score", Source.FINAL, 4000, suite="v38"))
+    text = " ".join(parsed(make_page(gather(run.path), Extras())).text)
+    assert "final evaluation, suite v38" in text
+    assert "best evaluation during training, suite train" in text
+    assert "Of 4 evaluations during training on the suite train the best had" in text
+
+
+def test_results_come_before_films_and_films_say_what_they_show(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    run.media.mkdir()
+    film = run.media / "step-000000004000-worst-seed7.mp4"
+    film.write_bytes(b"film")
+    keep_film_note(run, film, "Worst of 50 episodes: return 178")
+    page = make_page(gather(run.path), Extras())
+    assert page.index('id="evaluations"') < page.index('id="films"')
+    assert "<figcaption>Worst of 50 episodes: return 178</figcaption>" in page
+    assert "step-000000004000-worst" not in " ".join(parsed(page).text)
+
+
+def test_plots_stand_in_two_columns_of_about_one_height(run: RunDirectory) -> None:
+    drawn = [draw(chart) for chart in run_charts(gather(run.path))]
+    page = make_page(gather(run.path), Extras(drawn))
+    first, second = (part.count("<svg") for part in page.split('<div class="column">')[1:])
+    assert abs(first - second) <= 2
+    assert page.count("<svg") == len(drawn)
 
 
 def test_small_films_are_in_the_page_and_large_ones_are_linked(page: str) -> None:
@@ -144,7 +207,9 @@ def test_the_figures_are_those_of_the_logs(run: RunDirectory, page: str) -> None
     assert f"to {rows[-1]['rollout/ep_rew_mean']:g}" in text
     best = max(row["eval/mean_reward"] for row in rows if "eval/mean_reward" in row)
     assert words.figure(best) in text
-    assert "309.5 ± " in text  # the mean of 300 to 319
+    assert "309.5" in text  # the mean of 300 to 319
+    assert "307 to 312" in text
+    assert "95 % confidence interval of the mean" in text
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)

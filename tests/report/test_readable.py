@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from longhaul.core.panel import Panel
 from longhaul.report.curves import labels_of, legend_below
 from longhaul.report.gathered import gather
-from longhaul.report.panels import panel_chart, rings
+from longhaul.report.panels import panel_chart, rings, sensible_limits
+from longhaul.report.series import Series
 from longhaul.report.style import Chart, laid_out
 from longhaul.report.words import machine_fact
 from tests.report.made import made_run
@@ -74,6 +76,17 @@ def test_a_few_episodes_are_counted_on_an_even_scale(
         assert axes.get_yscale() == scale
         assert all(tick == int(tick) for tick in axes.get_yticks())
         assert figure.get_supxlabel() == "x"
+
+
+@pytest.mark.parametrize(
+    ("values", "limits"),
+    [((0.1, 0.9), (0.0, 1.05)), ((0.98, 0.98), (0.959, 1.001)), ((0.4, 0.5), (0.379, 0.521))],
+)
+def test_curves_that_would_look_flat_get_a_closer_axis(
+    values: tuple[float, float], limits: tuple[float, float]
+) -> None:
+    found = Series(np.array([0.0, 1.0]), np.array(values))
+    assert sensible_limits((0.0, 1.05), [found]) == pytest.approx(limits)
 
 
 def test_memory_is_told_as_people_say_it() -> None:

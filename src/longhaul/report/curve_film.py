@@ -14,6 +14,7 @@ from longhaul.report.panels import file_name, panel_chart
 from longhaul.report.series import Numbers, column
 from longhaul.report.style import Chart, laid_out
 from longhaul.runs.durable import storage_errors
+from longhaul.runs.films import keep_film_note
 
 SECONDS_PER_FRAME = 0.4
 MOST_FRAMES = 200
@@ -22,6 +23,8 @@ DOTS_PER_INCH = 100
 """Fewer than a plot has, which may be printed."""
 AHEAD = 3
 """Pixels beyond an iteration's step that are shown with it: half of a marker."""
+TO_COME = 0.16
+"""How strongly the rest of the curves is seen already: the first frame is what many look at."""
 
 
 def write_curve_films(run: RunData) -> list[Path]:
@@ -42,12 +45,15 @@ def write_curve_films(run: RunData) -> list[Path]:
                 frames_per_second=1 / SECONDS_PER_FRAME,
                 colours=reveal.whole,
             )
+            keep_film_note(run.directory, path, f"{panel.title}, over the whole run")
         made.append(path)
     return made
 
 
 class Reveal:
     """A chart that is painted twice, with its curves and without, and uncovered from the left.
+
+    What is still to come is seen faintly.
 
     Painting it anew for every frame would cost a hundred times as much.
     """
@@ -62,13 +68,14 @@ class Reveal:
                 for artist in (*axes.lines, *axes.collections):
                     artist.set_visible(False)
             figure.canvas.draw()
-            self.empty = _painted(figure)
+            empty = _painted(figure).astype(np.float32)
+        self.begun = (empty + TO_COME * (self.whole - empty)).astype(np.uint8)
 
     def frames(self, steps: Numbers) -> Iterator[Picture]:
         """Yield a picture for each of these steps, with the curves up to there."""
         for step in steps:
             column = int(self._transform.transform((step, 0.0))[0]) + AHEAD
-            frame = self.empty.copy()
+            frame = self.begun.copy()
             frame[:, :column] = self.whole[:, :column]
             yield frame
 

@@ -10,6 +10,7 @@ import numpy as np
 from longhaul.report.gathered import RunData
 from longhaul.report.series import Series, bands, column, episode_series, names_in
 from longhaul.report.style import COLOURS, FAINT, LIGHT, Chart, thousands
+from longhaul.runs.score import MEAN_RETURN
 
 LOSSES = (
     ("train/policy_gradient_loss", "policy loss"),
@@ -74,6 +75,23 @@ def plot_bands(axes: Any, series: Series, *, colour: str, label: str) -> bool:
     return True
 
 
+def plot_goal(axes: Any, run: RunData) -> None:
+    """Draw the target of the task, and where the final evaluation came to."""
+    target, final = run.measure.target, run.final
+    if target is not None:
+        axes.axhline(target, color=FAINT, linestyle=":", label=f"target {target:g}")
+    if final is not None:
+        axes.plot(
+            [final.env_steps],
+            [final.value],
+            "D",
+            color=COLOURS[1],
+            markersize=5,
+            label="final evaluation",
+            zorder=4,
+        )
+
+
 def learning_chart(run: RunData) -> Chart | None:
     """Return returns and lengths over the run with their quantiles."""
     returns = episode_series(run.episodes, run.rows, "episode_return")
@@ -134,8 +152,10 @@ def evaluation_chart(run: RunData) -> Chart | None:
             markersize=3.5,
             capsize=2.5,
             linewidth=1.5,
-            label="mean return, 95 % interval",
+            label="mean return, 95 % interval of the mean",
         )
+        if run.score == MEAN_RETURN:
+            plot_goal(axes, run)
         axes.set_ylabel("return")
         over_steps(axes)
         if score is not None and len(score):
@@ -192,12 +212,12 @@ def losses_chart(run: RunData) -> Chart | None:
         for axes, (label, series), colour in zip(grid, found, COLOURS, strict=False):
             plot_line(axes, series, colour=colour)
             axes.set_title(label, fontsize=8.5, fontweight="normal")
-            axes.tick_params(labelsize=7)
+            axes.tick_params(labelsize=8)
             over_steps(axes)
             axes.set_xlabel("")
 
-    tall = 1.6 * -(-len(found) // 4) + 0.3
-    return Chart("losses", "Learning", draw, size=(7.6, tall))
+    tall = 2.0 * -(-len(found) // 4) + 0.3
+    return Chart("losses", "Learning", draw, size=(11.0, tall))
 
 
 def small_multiples(figure: Any, count: int, *, across: int, **subplot: Any) -> list[Any]:

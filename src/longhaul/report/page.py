@@ -16,10 +16,15 @@ from longhaul.report.search import Axis, SearchData, trial_table
 from longhaul.report.sheet import STYLE
 from longhaul.report.steering import turns
 from longhaul.report.style import Chart, Drawn
+from longhaul.runs.films import film_caption, read_film_notes
+from longhaul.runs.score import MEAN_RETURN, TRAINING_RETURN, Score, Source
 
 EMBEDDED_BYTES = 3_000_000
 """Films up to this size are put into the page, larger ones are linked."""
 MOST_EVENTS = 60
+BROAD = " broad"
+NOTE_HEIGHT, GAP = 0.1, 0.1
+"""What a note takes below a chart, and what lies between two, by the width of a column."""
 TYPES = {".mp4": "video/mp4", ".gif": "image/gif"}
 
 
@@ -45,8 +50,8 @@ def make_page(run: RunData, extras: Extras) -> str:
     title = f"{record.task} · {record.name} · seed {record.seed}"
     sections = [
         ("Summary", _summary(run)),
-        ("Films", _films(run)),
         ("Evaluations", "".join(map(_table, words.evaluation_tables(run)))),
+        ("Films", _films(run)),
         ("Plots", _plots(extras)),
         ("Decisions of the schedule", _decisions(run)),
         ("Hints", _list(words.hints(run))),
@@ -138,38 +143,76 @@ def _anchor(name: str) -> str:
     return name.lower().replace(" ", "-")
 
 
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A figure that is seen first."""
+
+    name: str
+    value: str
+    note: str = ""
+    kind: str = ""
+
+
 def _summary(run: RunData) -> str:
-    tiles = "".join(
-        f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
-        for name, value in _tiles(run)
-    )
+    tiles = "".join(map(_tile, _tiles(run)))
     said = "".join(f"<p>{escape(sentence)}</p>" for sentence in words.summary(run))
     return f'<div class="tiles">{tiles}</div>{said}'
 
 
-def _tiles(run: RunData) -> list[tuple[str, str]]:
-    last = run.last
-    tiles = [("status", run.state.status), ("steps", f"{int(last.get('env_steps', 0)):,}")]
-    tiles.append(("training time", words.duration(words.trained_seconds(run))))
-    if run.score in last or any(run.score in row for row in run.rows):
-        values = [row[run.score] for row in run.rows if run.score in row]
-        tiles.append((f"best {run.score}", words.figure(max(values))))
-    tiles += [
-        (name.rpartition("/")[2].replace("_", " "), text)
-        for name, text in words.rows_of(last, ("rollout/ep_rew_mean", "rollout/ep_len_mean"))
+def _tile(tile: Tile) -> str:
+    note = f"<small>{escape(tile.note)}</small>" if tile.note else ""
+    return (
+        f'<div class="tile{tile.kind}"><span>{escape(tile.name)}</span>'
+        f"<b>{escape(tile.value)}</b>{note}</div>"
+    )
+
+
+def _tiles(run: RunData) -> list[Tile]:
+    """Return what the run reached first, then how it got there."""
+    score, best, last = run.reached, run.best, run.last
+    tiles = [] if score is None else [_score_tile(score)]
+    if best is not None and (score is None or score.source is not Source.TRAINING):
+        suite = f", suite {best.suite}" if best.suite else ""
+        name = f"best evaluation during training{suite}"
+        tiles.append(Tile(name, words.figure(best.value), f"after {best.env_steps:,} steps"))
+    if score is None or score.source is not Source.TRAINING:
+        returned = words.rows_of(last, (TRAINING_RETURN,))
+        tiles += [Tile("return in training", text, "mean of the last") for _, text in returned]
+    steps = int(last.get("env_steps", 0))
+    return [
+        *tiles,
+        Tile("steps", f"{steps:,}", run.state.status),
+        Tile("training time", words.duration(words.trained_seconds(run))),
     ]
-    return tiles
+
+
+def _score_tile(score: Score) -> Tile:
+    """Return the score against its target: green where it was reached, red where not."""
+    kind = {True: " score good", False: " score bad", None: " score"}[score.is_solved]
+    source = "last evaluation" if score.source is Source.EVALUATION else str(score.source)
+    if score.source is Source.TRAINING:
+        source = "training return (no evaluation yet)"
+    elif score.suite:
+        source = f"{source}, suite {score.suite}"
+    metric = "" if score.metric in (MEAN_RETURN, TRAINING_RETURN) else score.metric
+    notes = (metric, words.verdict(score), score.interval)
+    return Tile(source, words.figure(score.value), "; ".join(filter(None, notes)), kind)
 
 
 def _films(run: RunData) -> str:
+    notes = read_film_notes(run.directory)
     shown = []
     for film in run.films:
-        caption = f"<figcaption>{escape(film.name)}</figcaption>"
-        shown.append(f'<figure class="film">{_film(run, film)}{caption}</figure>')
-    return f'<div class="films">{"".join(shown)}</div>' if shown else ""
+        caption = escape(film_caption(film.name, notes))
+        shown.append(
+            f'<figure class="film" title="{escape(film.name)}">{_film(run, film, caption)}'
+            f"<figcaption>{caption}</figcaption></figure>"
+        )
+    across = 2 if len(shown) % 2 == 0 else 3
+    return f'<div class="films by{across}">{"".join(shown)}</div>' if shown else ""
 
 
-def _film(run: RunData, film: Path) -> str:
+def _film(run: RunData, film: Path, caption: str) -> str:
     kind = TYPES[film.suffix]
     if film.stat().st_size <= EMBEDDED_BYTES:
         content = base64.b64encode(film.read_bytes()).decode()
@@ -177,36 +220,61 @@ def _film(run: RunData, film: Path) -> str:
     else:
         source = escape(film.relative_to(run.directory.path).as_posix())
     if kind == "image/gif":
-        return f'<img src="{source}" alt="{escape(film.stem)}">'
-    return f'<video controls loop muted preload="metadata" src="{source}"></video>'
+        return f'<img src="{source}" alt="{caption}">'
+    return (
+        f'<video controls loop muted preload="metadata" aria-label="{caption}" src="{source}">'
+        "</video>"
+    )
 
 
 def _plots(extras: Extras) -> str:
     if not extras.drawn:
         return f"<p>{escape(extras.why_no_plots)}</p>" if extras.why_no_plots else ""
-    figures = []
-    for one in extras.drawn:
-        chart = one.chart
-        note = f"<figcaption>{escape(chart.note)}</figcaption>" if chart.note else ""
-        figures.append(
-            f'<figure class="plot{_shape(chart)}" role="img" aria-label="{escape(chart.title)}">'
-            f"{one.svg}{note}</figure>"
-        )
-    return f'<div class="plots">{"".join(figures)}</div>'
+    broad = [one for one in extras.drawn if _shape(one.chart) == BROAD]
+    columns = [
+        f'<div class="column">{"".join(map(_plot, column))}</div>'
+        for column in _in_columns([one for one in extras.drawn if one not in broad])
+        if column
+    ]
+    return f'<div class="plots">{"".join(columns)}</div>{"".join(map(_plot, broad))}'
+
+
+def _plot(one: Drawn) -> str:
+    chart = one.chart
+    note = f"<figcaption>{escape(chart.note)}</figcaption>" if chart.note else ""
+    return (
+        f'<figure class="plot{_shape(chart)}" role="img" aria-label="{escape(chart.title)}">'
+        f"{one.svg}{note}</figure>"
+    )
+
+
+def _in_columns(drawn: Sequence[Drawn]) -> tuple[list[Drawn], list[Drawn]]:
+    """Return the charts in two columns, each where there is more room, in about their order."""
+    columns: tuple[list[Drawn], list[Drawn]] = ([], [])
+    heights = [0.0, 0.0]
+    for one in drawn:
+        width, height = one.chart.size
+        place = 0 if heights[0] <= heights[1] else 1
+        columns[place].append(one)
+        heights[place] += height / max(width, 6.0) + NOTE_HEIGHT * bool(one.chart.note) + GAP
+    return columns
 
 
 def _shape(chart: Chart) -> str:
     """Return how a chart is placed among the others: small letters need the whole width."""
-    width, height = chart.size
+    width, _ = chart.size
     if width < 6:
         return " narrow"
-    return " broad" if width > 8 else " tall" if height > width else ""
+    return BROAD if width > 8 else ""
 
 
 def _table(table: words.Table) -> str:
     head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
+        ('<tr class="own">' if place in table.own else "<tr>")
+        + "".join(f"<td>{escape(cell)}</td>" for cell in row)
+        + "</tr>"
+        for place, row in enumerate(table.rows)
     )
     caption = f"<h3>{escape(table.title)}</h3>" if table.title else ""
     return (

@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longhaul.core.panel import Panel
-from longhaul.report.curves import labels_of, legend_below, over_steps, plot_line, small_multiples
+from longhaul.report.curves import (
+    labels_of,
+    legend_below,
+    over_steps,
+    plot_goal,
+    plot_line,
+    small_multiples,
+)
 from longhaul.report.gathered import RunData
 from longhaul.report.panel_graph import graph
 from longhaul.report.panel_records import chosen_records, field_of, numbers_in, parts_of
@@ -24,6 +31,8 @@ MOST_HISTOGRAMS = 12
 MOST_EVEN = 200
 """Highest bar of a histogram whose scale is even."""
 SECTORS = 12
+FLAT = 0.25
+"""Share of a panel's height below which its curves look flat."""
 SHAPES: dict[str, Callable[[RunData, Panel], Sized | None]] = {
     "area": area,
     "matrix": matrix,
@@ -81,9 +90,11 @@ def _lines(run: RunData, panel: Panel) -> Chart | None:
         for (name, series), label, colour in zip(left, labels, COLOURS, strict=False):
             style = "--" if name in panel.dashed else "-"
             plot_line(axes, series, colour=colour, label=label, style=style)
+        if run.score in panel.metrics:
+            plot_goal(axes, run)
         over_steps(axes)
         if panel.limits is not None:
-            axes.set_ylim(panel.limits)
+            axes.set_ylim(sensible_limits(panel.limits, [series for _, series in left]))
         if right:
             other = axes.twinx()
             other.grid(visible=False)
@@ -94,12 +105,23 @@ def _lines(run: RunData, panel: Panel) -> Chart | None:
                 plot_line(other, series, colour=colour, label=f"{label} (right)", style="--")
             other.set_ylabel(names[0] if len(names) == 1 else "")
             axes.set_ylabel(labels[0] if len(labels) == 1 else "")
-        if len(left) + len(right) > 1:
+        if len(left) + len(right) > 1 or len(axes.get_legend_handles_labels()[1]) > 1:
             legend_below(figure, most=3)
         else:
             axes.set_ylabel(labels[0])
 
     return _chart(panel, draw)
+
+
+def sensible_limits(limits: tuple[float, float], found: Sequence[Series]) -> tuple[float, float]:
+    """Return a panel's limits, or narrower ones if its curves would look flat between them."""
+    values = np.concatenate([series.values for series in found])
+    low, high = float(values.min()), float(values.max())
+    whole = limits[1] - limits[0]
+    if high - low > FLAT * whole:
+        return limits
+    room = max((high - low) * 0.2, whole * 0.02)
+    return max(limits[0], low - room), min(limits[1], high + room)
 
 
 def _tells(name: str, series: Series) -> bool:

@@ -67,11 +67,12 @@ def snapshot_chart(run: RunData) -> Chart | None:
     shots = read_snapshots(run.directory)
     if not shots:
         return None
-    down = -(-len(shots) // ACROSS)
+    across = min(ACROSS, len(shots))
+    down = -(-len(shots) // across)
     first = shots[0][0]
 
     def draw(figure: Any) -> None:
-        grid = figure.subplots(down, ACROSS, squeeze=False)
+        grid = figure.subplots(down, across, squeeze=False)
         every = list(grid.ravel())
         for axes in every:
             axes.set_axis_off()
@@ -81,7 +82,7 @@ def snapshot_chart(run: RunData) -> Chart | None:
             axes.set_title(title, fontsize=8, fontweight="normal", loc="center")
 
     title = f"Checkpoints after {first.step} steps of the episode with seed {first.seed}"
-    return Chart("checkpoint_grid", title, draw, size=(7.6, 1.9 * down + 0.5))
+    return Chart("checkpoint_grid", title, draw, size=(max(1.52 * across, 4.8), 1.9 * down + 0.5))
 
 
 def _image() -> Any:

@@ -12,6 +12,7 @@ from longhaul.report.curves import over_steps, plot_line
 from longhaul.report.gathered import RunData
 from longhaul.report.series import Row, Series, column, is_number, names_in
 from longhaul.report.style import COLOURS, FAINT, Chart
+from longhaul.report.words import short
 
 GATES = ("gate/", "curriculum/", "starts/", "tail/")
 MOST_LANES = 8
@@ -115,7 +116,11 @@ def _reasons(lanes: dict[str, list[Turn]]) -> str:
             )
             told.append(f"{setting}: {words}")
         else:
-            told.append(f"{setting}: {len(changes)} changes, the last because {changes[-1].why}")
+            reason = f"; reason of the last: {changes[-1].why}" if changes[-1].why else ""
+            told.append(
+                f"{setting}: {len(changes)} changes, from {short(changes[0].old)} to "
+                f"{short(changes[-1].new)}{reason}"
+            )
     return ". ".join(told)
 
 

@@ -13,10 +13,18 @@ import msgspec
 
 from longhaul.report.gathered import RunData
 from longhaul.report.series import Row, column, is_number
+from longhaul.runs.score import EPISODES, MEAN_RETURN, Measure, Score, Source
 
 SPOKEN = {"schedule", "evaluated", "hint"}
 """Events that are told elsewhere than among the happenings."""
 ORDINARY = {"started", "finished"}
+FIGURES = {
+    "eval/std_reward": "standard deviation of returns",
+    "eval/min_reward": "lowest return",
+    "eval/max_reward": "highest return",
+    "eval/mean_ep_length": "mean length",
+}
+"""What the figures of an evaluation are, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,8 @@ class Table:
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    own: tuple[int, ...] = ()
+    """Places of the rows that are about the trained policy, among others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +84,8 @@ def summary(run: RunData) -> list[str]:
         f"and {last.get('episodes', 0):,} episodes; that took {duration(seconds)}{speed}.",
         _status_sentence(run),
     ]
-    told += [sentence for sentence in (_learning_sentence(run), _score_sentence(run)) if sentence]
+    found = (_score_sentence(run), _learning_sentence(run), _history_sentence(run))
+    told += [sentence for sentence in found if sentence]
     resumes = sum(row.get("event") == "resumed" for row in run.sessions)
     if resumes:
         times = "once" if resumes == 1 else f"{resumes} times"
@@ -90,6 +101,27 @@ def _status_sentence(run: RunData) -> str:
     return f"It is {run.state.status}{because}; what follows is not conclusive."
 
 
+def verdict(score: Score) -> str:
+    """Return whether the target was reached, in words; nothing where there is none."""
+    if score.target is None:
+        return ""
+    if score.is_solved is None:
+        return f"target {figure(score.target)}; a training return does not count"
+    return f"target {figure(score.target)} {'reached' if score.is_solved else 'not reached'}"
+
+
+def _score_sentence(run: RunData) -> str:
+    score = run.reached
+    if score is None or score.source is Source.TRAINING:
+        return ""
+    suite = f" on the suite {score.suite}" if score.suite else ""
+    facts = "; ".join(fact for fact in (score.interval, verdict(score)) if fact)
+    return (
+        f"The {'last ' if score.source is Source.EVALUATION else ''}{score.source}{suite} had "
+        f"{score.metric} {figure(score.value)}{f' ({facts})' if facts else ''}."
+    )
+
+
 def _learning_sentence(run: RunData) -> str:
     returns = column(run.rows, "rollout/ep_rew_mean").values
     if len(returns) < 2:
@@ -100,18 +132,19 @@ def _learning_sentence(run: RunData) -> str:
     )
 
 
-def _score_sentence(run: RunData) -> str:
+def _history_sentence(run: RunData) -> str:
     scores = column(run.rows, run.score, over="iteration")
+    suite = f" on the suite {run.measure.suite}" if run.measure.suite else ""
     if not len(scores):
         return ""
     best = int(scores.values.argmax())
     if len(scores) == 1:
         return (
-            f"The one evaluation during training, at iteration {int(scores.steps[0])}, had "
+            f"The one evaluation during training{suite}, at iteration {int(scores.steps[0])}, had "
             f"{run.score} {figure(scores.values[0])}."
         )
     return (
-        f"Of {len(scores)} evaluations during training the best had "
+        f"Of {len(scores)} evaluations during training{suite} the best had "
         f"{run.score} {figure(scores.values[best])}, at iteration {int(scores.steps[best])}; the "
         f"last had {figure(scores.values[-1])}."
     )
@@ -131,18 +164,23 @@ def evaluation_tables(run: RunData) -> list[Table]:
 def _plain_table(found: Mapping[str, Any]) -> Table:
     metrics = found["metrics"]
     count = len(found.get("episodes", []))
-    half = 1.96 * metrics.get("eval/std_reward", 0.0) / math.sqrt(max(count, 1))
-    mean = float(metrics.get("eval/mean_reward", math.nan))
-    rows = [("mean return", f"{figure(mean)} ± {figure(half)}")] if math.isfinite(mean) else []
-    rows += [
-        (name.removeprefix("eval/"), figure(value))
-        for name, value in metrics.items()
-        if name != "eval/mean_reward"
-    ]
     solved = found.get("solved")
-    if isinstance(solved, (int, float)) and math.isfinite(mean):
-        verdict = "reached" if mean >= solved else "not reached"
-        rows.append(("solved at", f"{figure(solved)}: {verdict}"))
+    target = float(solved) if isinstance(solved, (int, float)) else None
+    score = Measure(target=target).of({EPISODES: count, **metrics}, 0)
+    rows = []
+    if score is not None:
+        rows.append(("mean return", figure(score.value)))
+        if score.low is not None and score.high is not None:
+            span = f"{figure(score.low)} to {figure(score.high)}"
+            rows.append(("95 % confidence interval of the mean", span))
+    rows += [
+        (FIGURES.get(name, name.removeprefix("eval/").replace("_", " ")), figure(value))
+        for name, value in metrics.items()
+        if name != MEAN_RETURN
+    ]
+    if score is not None and score.target is not None:
+        reached = "reached" if score.is_solved else "not reached"
+        rows.append(("target", f"{figure(score.target)}: {reached}"))
     return Table(_evaluation_title(found, f"{count} episodes"), ("figure", "value"), tuple(rows))
 
 
@@ -158,13 +196,14 @@ def _suite_table(found: Mapping[str, Any], suite: Mapping[str, Any]) -> Table:
     references: Mapping[str, Mapping[str, float]] = suite.get("references", {})
     shown = _suite_columns(suite, metrics, intervals)
     rows = [(name, *_cells(shown, known)) for name, known in references.items()]
+    own = (len(rows), len(rows) + 1)
     rows.append(("trained", *_cells(shown, metrics)))
-    rows.append(("95 % interval", *(_interval(column, intervals) for column in shown)))
+    rows.append(("95 % interval of trained", *(_interval(column, intervals) for column in shown)))
     if suite.get("bounds"):
         rows.append(("bound", *_cells(shown, suite["bounds"])))
     title = f"{suite.get('suite', '?')}, {len(suite.get('episodes', []))} episodes"
     header = ("policy", *(column.title for column in shown))
-    return Table(_evaluation_title(found, title), header, tuple(rows))
+    return Table(_evaluation_title(found, title), header, tuple(rows), own)
 
 
 def _suite_columns(
