@@ -24,7 +24,7 @@ from longhaul.core.policy import SILENT, Policy
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import ActionSpec, Continuous, Discrete, MultiDiscrete
-from longhaul.engine.evaluator import look
+from longhaul.engine.evaluator import sight_of
 from longhaul.runs.directory import RunDirectory
 
 ROWS = 3  # of the example; the graph takes any number
@@ -298,7 +298,7 @@ def _play(env: VectorEnv, exported: Exported, graph: Graph) -> Played:
     env.reset()
     memory = exported.policy.initial(env.rows)
     for _ in range(PLAYED_STEPS):
-        sight = look(env, memory, torch.device("cpu"))
+        sight = sight_of(env, memory, torch.device("cpu"))
         assert sight.mask is not None, "the environment has masks"
         active = env.slots.active.copy()
         found, expected = graph.run([*sight.obs.values(), sight.mask, *sight.memory.values()])

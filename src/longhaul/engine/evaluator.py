@@ -85,7 +85,7 @@ def play(
     device = next(policy.parameters()).device
     with torch.inference_mode():
         while len(done) + len(failed) < wanted:
-            sight = look(env, memory, device)
+            sight = sight_of(env, memory, device)
             act = policy.act(
                 sight.obs,
                 sight.memory,
@@ -125,7 +125,7 @@ def _failed_cases(
     return failed
 
 
-def look(env: VectorEnv, memory: Memory, device: torch.device) -> Sight:
+def sight_of(env: VectorEnv, memory: Memory, device: torch.device) -> Sight:
     """Return what all rows see, with the memory of those that begin an episode cleared."""
     slots = env.slots
     return Sight(
