@@ -66,7 +66,15 @@ def test_a_slug_is_a_safe_folder_name_or_an_error(text: str) -> None:
     assert slug(name) == name
 
 
-@pytest.mark.parametrize("text", ["", "..", "/", "日本", "x" * 81])
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("größe", "grosse"), ("Été 2026", "ete-2026"), ("../../x", "x"), ("a 🚀 b", "a-b")],
+)
+def test_a_slug_keeps_letters_without_their_accents(text: str, name: str) -> None:
+    assert slug(text) == name
+
+
+@pytest.mark.parametrize("text", ["", "..", "/", "日本", "v1-日本", "x" * 81])
 def test_a_name_nothing_is_left_of_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="cannot name a folder"):
         slug(text)

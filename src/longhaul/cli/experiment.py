@@ -69,6 +69,8 @@ def train(
     resolved = resolve(
         ConfigSources(task=task, preset=preset, file=config, flags=flags, overrides=overrides or ())
     )
+    if name is not None and not quiet:
+        _tell_folder(name)
     # Imported here, because they take torch and with it seconds, which no mistake should wait for.
     from longhaul.app.auto_resume import train_by
     from longhaul.app.session import Asked
@@ -79,6 +81,14 @@ def train(
         return
     asked = Asked(as_json=as_json, quiet=quiet, require_gpu=require_gpu, report=report)
     raise typer.Exit(train_by(resume_choice, resolved, runs_root, asked))
+
+
+def _tell_folder(name: str) -> None:
+    """Say what a run's folder is called where that is not simply its name."""
+    from longhaul.runs.directory import slug
+
+    if slug(name) != name.lower():
+        typer.echo(f"longhaul: the folder of run {name!r} is named {slug(name)!r}", err=True)
 
 
 def resume(

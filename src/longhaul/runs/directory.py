@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import stat
+import unicodedata
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,9 +21,18 @@ _LONGEST = 80
 
 
 def slug(text: str) -> str:
-    """Return `text` as a name of a-z 0-9 . _ - that is safe as a folder: gym:A-v1 is gym-a-v1."""
-    fit = _UNFIT.sub("-", text.lower()).strip(".-")
-    if not fit or len(fit) > _LONGEST:
+    """Return `text` as a name of a-z 0-9 . _ - that is safe as a folder: gym:A-v1 is gym-a-v1.
+
+    Letters lose their accents; one that no letter of a-z stands for is refused, not left out.
+    """
+    plain = "".join(
+        letter
+        for letter in unicodedata.normalize("NFKD", text.casefold())
+        if not unicodedata.combining(letter)
+    )
+    fit = _UNFIT.sub("-", plain).strip(".-")
+    has_others = any(letter.isalnum() and not letter.isascii() for letter in plain)
+    if not fit or has_others or len(fit) > _LONGEST:
         raise ConfigError(
             f"{text!r} cannot name a folder; use 1 to {_LONGEST} of a-z 0-9 . _ - and begin with "
             "a letter or digit"
