@@ -10,12 +10,13 @@ from typer.testing import CliRunner
 
 from longhaul.app.config import RunConfig
 from longhaul.app.reference import own_kinds, reference_pages
-from longhaul.app.wording import table, type_words, value_words
+from longhaul.app.wording import table, type_words
 from longhaul.cli.main import app
 from longhaul.cli.reference import commands, commands_page, write_reference
 from longhaul.core.config import field_docs, field_types
 from longhaul.core.errors import EXIT_CODES
 from longhaul.core.settings import Setting
+from longhaul.core.toml_words import value_words
 from longhaul.schedule.config import KINDS
 from longhaul.schedule.criterion import Criterion
 

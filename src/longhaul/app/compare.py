@@ -14,6 +14,7 @@ from longhaul.app.configure import differences, from_values, read_toml, to_value
 from longhaul.app.text import columns
 from longhaul.app.trained import Trained, load_trained
 from longhaul.core.errors import ConfigError
+from longhaul.core.toml_words import value_words
 from longhaul.report.comparison import Comparison, Entry, compare_entries, comparison_charts
 from longhaul.report.gathered import gather
 from longhaul.report.page import make_comparison
@@ -39,7 +40,7 @@ class Compared:
         header, rows = self.comparison.as_rows()
         lines = [columns(rows, header=header), "", *self.comparison.notes()]
         for arm, changed in self.differences.items():
-            words = ", ".join(f"{key} = {value!r}" for key, value in changed.items())
+            words = ", ".join(f"{key} = {value_words(value)}" for key, value in changed.items())
             lines.append(f"{arm}: {words or 'nothing differs'}")
         if self.page is not None:
             lines.append(f"page      {self.page}")
@@ -69,6 +70,7 @@ def compare_runs(
 
 def _comparable(run: RunDirectory) -> dict[str, Any]:
     """Return a run's config; whether it had a cluster counts, at which address does not."""
+    run.read_record()  # a folder that is no run is named as that
     values = to_values(from_values(read_toml(run.config)))
     address = "a cluster" if values["cluster"]["address"] else ""
     return {**values, "cluster": {**values["cluster"], "address": address}}

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from longhaul.app.config import RunConfig
-from longhaul.app.wording import value_words
 from longhaul.core.config import flatten, merge
 from longhaul.core.control import Controller
 from longhaul.core.errors import ConfigError
+from longhaul.core.toml_words import value_words
 from longhaul.learn.settings import CONFIG_KEYS
 from longhaul.schedule.schedule import Follows
 from longhaul.tasks.kind import TaskKind

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from longhaul.core.settings import Assignment, Setting
+from longhaul.core.toml_words import value_words
 
 _PLAIN: Mapping[object, tuple[str, str]] = {
     bool: ("true or false", "true or false"),
@@ -63,17 +63,6 @@ def _list_words(inner: tuple[Any, ...]) -> str:
 def anchor(kind: Any) -> str:
     """Return where mkdocs puts the section headed by the name of a class."""
     return str(kind.__name__).lower()
-
-
-def value_words(value: object) -> str:
-    """Return a value as TOML writes it."""
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(value_words, value))}]"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key} = {value_words(held)}" for key, held in value.items()) + "}"
-    if isinstance(value, float):
-        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    return str(value) if isinstance(value, Path) else json.dumps(value)
 
 
 def default_words(field: dataclasses.Field[Any], hint: Any) -> str:

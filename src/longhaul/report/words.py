@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from longhaul.core.toml_words import value_words
 from longhaul.report.gathered import RunData
 from longhaul.report.series import Row, column, is_number
 from longhaul.runs.score import EPISODES, MEAN_RETURN, Measure, Score, Source
@@ -282,7 +283,9 @@ def hints(run: RunData) -> list[str]:
 
 def short(value: object) -> str:
     """Return a fact in at most a line."""
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = value if isinstance(value, str) else value_words(value)
     return text if len(text) <= 160 else text[:157] + "..."
 
 

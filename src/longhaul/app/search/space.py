@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from longhaul.app.configure import read_toml
-from longhaul.app.wording import value_words
 from longhaul.core.config import flatten
 from longhaul.core.errors import ConfigError, suggestion
+from longhaul.core.toml_words import value_words
 
 KINDS = ("float", "log", "int", "logint", "choice")
 EXAMPLE = "learn.learning_rate=log:1e-5..1e-2"
