@@ -21,7 +21,6 @@ FISH = (
     "options.fish=5",
     "options.time_limit=20",
     "collect.steps=8",
-    "total_timesteps=100000",
     "total_iterations=4",
 )
 CLOCKED = ("generated_at", "timestamp")

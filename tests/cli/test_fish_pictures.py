@@ -46,7 +46,6 @@ def fish_flags(folder: Path) -> list[str]:
         "options.training.curriculum=20:5,25:5",
         "options.training.ladder.phase_targets=[0.0, 0.02]",
         f"options.tail.stages=5:{tail}|type=ne;5:{tail}|type=main",
-        "total_timesteps=100000",
         "total_iterations=10",
         "evaluate.every_iterations=5",
         f"evaluate.suite={SUITE}",

@@ -15,7 +15,12 @@ from longhaul.app.given import overlay, refuse_overwritten, with_starts
 from longhaul.app.registry import Reference, find_kind
 from longhaul.core.config import convert, flatten, merge
 from longhaul.core.errors import ConfigError, suggestion
+from longhaul.core.toml_words import value_words
 from longhaul.tasks.kind import TaskKind
+
+DEFAULT_TIMESTEPS = next(
+    one.default for one in dataclasses.fields(RunConfig) if one.name == "total_timesteps"
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,13 +60,41 @@ def resolve(sources: ConfigSources) -> RunConfig:
     for layer in sources.layers():
         values = put_on(values, layer, sources.task)
         given = merge(given, layer)
+    if given.get("task", sources.task) != sources.task:
+        raise ConfigError(
+            f"the config is for task {value_words(given['task'])}, and {sources.task!r} is to be "
+            "trained; name the same task in both, or leave it out of the config"
+        )
     config = from_values({**values, "task": sources.task})
+    refuse_two_lengths(config, sources, preset)
     own = flatten(to_values(from_values({**preset, "task": sources.task})))
     held = flatten(to_values(config))
     refuse_overwritten(
         config, [key for key in flatten(given) if held.get(key) != own.get(key)], kind
     )
     return config
+
+
+def refuse_two_lengths(
+    config: RunConfig, sources: ConfigSources, preset: Mapping[str, Any]
+) -> None:
+    """Raise if a number of steps is given for a run that is counted in iterations."""
+    if not config.total_iterations:
+        return
+    file, *by_hand = sources.layers()
+    # A stored config holds both; the one that does not count is as the preset left it.
+    idle = (DEFAULT_TIMESTEPS, preset.get("total_timesteps"))
+    is_given = any("total_timesteps" in layer for layer in by_hand)
+    if is_given or file.get("total_timesteps", DEFAULT_TIMESTEPS) not in idle:
+        refuse_timesteps(config)
+
+
+def refuse_timesteps(config: RunConfig) -> None:
+    """Raise that a number of steps has no effect on a run that is counted in iterations."""
+    raise ConfigError(
+        f"total_timesteps would have no effect: total_iterations = {config.total_iterations} is "
+        "how long the run is; change that instead, or set total_iterations=0 to count steps"
+    )
 
 
 def put_on(values: Mapping[str, Any], layer: Mapping[str, Any], task: str) -> dict[str, Any]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from longhaul.core.errors import ConfigError
 
 
 def _demand_run(path: Path) -> Path:
@@ -14,6 +18,24 @@ def _demand_run(path: Path) -> Path:
 
     RunDirectory(path).read_record()
     return path
+
+
+def whole_number(flag: str) -> Callable[[str | int], int]:
+    """Return how the value of a flag is read: as a whole number, 1e6 and 1_000_000 included."""
+
+    def read(text: str | int) -> int:
+        try:
+            return int(text)
+        except ValueError:
+            try:
+                number = float(text)
+            except ValueError:
+                number = math.nan
+        if not number.is_integer():
+            raise ConfigError(f"{flag} takes a whole number such as 100000 or 1e6, not {text!r}")
+        return int(number)
+
+    return read
 
 
 Task = Annotated[
@@ -34,8 +56,16 @@ ConfigFile = Annotated[
 ]
 RunsRoot = Annotated[Path, typer.Option(help="Where run directories are made.")]
 Seed = Annotated[int | None, typer.Option(help="The run's seed.")]
-NumEnvs = Annotated[int | None, typer.Option(help="Environments stepped side by side.")]
-TotalTimesteps = Annotated[int | None, typer.Option(help="Steps to train for, over all envs.")]
+NumEnvs = Annotated[
+    int | None,
+    typer.Option(parser=whole_number("--num-envs"), help="Environments stepped side by side."),
+]
+TotalTimesteps = Annotated[
+    int | None,
+    typer.Option(
+        parser=whole_number("--total-timesteps"), help="Steps to train for, over all envs."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while training.")]
 Track = Annotated[
     list[str] | None,

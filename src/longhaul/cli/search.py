@@ -37,7 +37,11 @@ TrialTimeout = Annotated[
     str, typer.Option(help="How long one trial may take; one that takes longer has failed.")
 ]
 Timesteps = Annotated[
-    int | None, typer.Option(help="Steps of a trial; as many as the task has by default.")
+    int | None,
+    typer.Option(
+        parser=options.whole_number("--timesteps"),
+        help="Steps of a trial; as many as the task has by default.",
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing while trials are trained.")]
 

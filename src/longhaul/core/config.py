@@ -23,12 +23,29 @@ def convert(values: Mapping[str, Any], kind: type[C], *, where: str = "") -> C:
     """Return `values` as the dataclass `kind`; `where` is the path the user would write."""
     refuse_unknown_keys(values, kind, where=where)
     try:
-        return msgspec.convert(dict(values), kind)
+        return msgspec.convert(_with_whole_numbers(values, kind, where), kind)
     except msgspec.ValidationError as error:
         cause = error.__cause__
         if isinstance(cause, ConfigError):
             raise cause from None
         raise ConfigError(_readable(str(error), kind, where)) from None
+
+
+def _with_whole_numbers(values: Mapping[str, Any], kind: type, where: str) -> dict[str, Any]:
+    """Return values with 1e6, which TOML reads as a fraction, as the integer a field wants."""
+    hints = field_types(kind)
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        hint, path = hints[key], f"{where}.{key}" if where else key
+        if hint is int and isinstance(value, float):
+            if not value.is_integer():
+                raise ConfigError(f"{path} must be a whole number, not {value}")
+            found[key] = int(value)
+        elif dataclasses.is_dataclass(hint):
+            found[key] = _with_whole_numbers(value, typing.cast(type, hint), path)
+        else:
+            found[key] = value
+    return found
 
 
 def _readable(message: str, kind: type, where: str) -> str:
@@ -46,10 +63,12 @@ def _readable(message: str, kind: type, where: str) -> str:
 def _choices(kind: type, path: str) -> tuple[str, ...]:
     """Return what the field at `path` may be, if it is one of a few words."""
     inner: Any = kind
-    for name in path.split("."):
+    for part in path.split("."):
         if not dataclasses.is_dataclass(inner):
             return ()
+        name, bracket, _ = part.partition("[")
         inner = field_types(typing.cast(type, inner)).get(name)
+        inner = typing.get_args(inner)[0] if bracket and typing.get_args(inner) else inner
     if typing.get_origin(inner) is not typing.Literal:
         return ()
     return tuple(map(str, typing.get_args(inner)))

@@ -154,8 +154,11 @@ class SearchPlan:
         request, changed = self.request, self.changed(params)
         config = resolve_for(request, changed)
         spared = {
-            "total_timesteps": config.total_timesteps,
-            "total_iterations": config.total_iterations,
+            **(
+                {"total_iterations": config.total_iterations}
+                if config.total_iterations
+                else {"total_timesteps": config.total_timesteps, "total_iterations": 0}
+            ),
             "evaluate": {"final_episodes": 0, "every_iterations": self._evaluate_every(config)},
             "checkpoint": {"keep_last": 1, "keep_spread": 0},
         }

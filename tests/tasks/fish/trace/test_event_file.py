@@ -25,7 +25,6 @@ def flags(folder: Path) -> tuple[str, ...]:
         "options.fish=5",
         "options.time_limit=20",
         "collect.steps=24",
-        "total_timesteps=100000",
         f"total_iterations={ITERATIONS}",
         "evaluate.every_iterations=1",
         "evaluate.suite=v38-8",
