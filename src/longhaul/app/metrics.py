@@ -16,6 +16,7 @@ from longhaul.learn.metrics import METRICS as LEARN_METRICS
 from longhaul.nets.metrics import METRICS as POLICY_METRICS
 from longhaul.runs.schema import SCHEMA
 from longhaul.schedule.metrics import METRICS as SCHEDULE_METRICS
+from longhaul.schedule.schedule import Schedule
 
 GENERAL = (*LOOP_METRICS, *LEARN_METRICS, *POLICY_METRICS, *SCHEDULE_METRICS)
 """Metrics of metrics.jsonl that any task may bring."""
@@ -29,6 +30,15 @@ def declared_metrics(tasks: Iterable[Task]) -> tuple[Metric, ...]:
     """Return the declarations for runs of these tasks, those of timings.jsonl included."""
     own = dict.fromkeys(metric for task in tasks for metric in task.metrics)
     return (*GENERAL, *TIMINGS, *own)
+
+
+def unmeasured_metrics(schedule: Schedule, task: Task) -> tuple[str, ...]:
+    """Return a sentence for every metric a controller reads that no run of the task measures."""
+    declared = declared_metrics([task])
+    known = [metric.name for metric in declared]
+    reads = {name for controller in schedule.controllers for name in controller.reads}
+    known += [name for name in reads if any(declares(metric, name) for metric in declared)]
+    return schedule.unmeasured(known)
 
 
 @dataclass(frozen=True, slots=True)

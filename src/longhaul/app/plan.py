@@ -6,10 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import psutil
 
 from longhaul.app.config import RunConfig
 from longhaul.app.text import columns
 from longhaul.core.env import empty_actions
+from longhaul.core.errors import ResourceError
 from longhaul.core.task import Task
 from longhaul.learn.pieces import sequence_length
 from longhaul.learn.replay_plan import Layout, Piece, ReplayPlan
@@ -24,12 +26,32 @@ class MemoryPlan:
     sizes: dict[str, int]
     notices: tuple[str, ...] = ()
 
+    @property
+    def total(self) -> int:
+        """All bytes together."""
+        return sum(self.sizes.values())
+
+    def shortage(self) -> str:
+        """Return that the machine has less memory than is planned, or nothing."""
+        there = psutil.virtual_memory().total
+        if self.total <= there:
+            return ""
+        return (
+            f"this run needs {self.total / MEGABYTE:,.0f} MiB and the machine has "
+            f"{there / MEGABYTE:,.0f} MiB of memory; lower num_envs, collect.steps or the size of "
+            "the network"
+        )
+
+    def demand_room(self) -> None:
+        """Raise if the machine has less memory than is planned."""
+        if shortage := self.shortage():
+            raise ResourceError(shortage)
+
     def as_text(self) -> str:
         """Return a table in megabytes."""
         rows = [(name, f"{size / MEGABYTE:,.1f} MiB") for name, size in self.sizes.items()]
-        rows.append(("together", f"{sum(self.sizes.values()) / MEGABYTE:,.1f} MiB"))
-        table = columns(rows, header=("memory", "size"))
-        return "\n".join([table, *self.notices])
+        rows.append(("together", f"{self.total / MEGABYTE:,.1f} MiB"))
+        return columns(rows, header=("memory", "size"))
 
 
 def memory_plan(config: RunConfig, task: Task) -> MemoryPlan:
@@ -44,10 +66,10 @@ def memory_plan(config: RunConfig, task: Task) -> MemoryPlan:
     step += empty_actions(spec, 1).nbytes + 3 * 4 + 5
     step += spec.choices if spec.has_masks else 0
     rollouts = 2 if config.collect.overlap else 1
-    memory = sum(part.numel() * part.element_size() for part in policy.initial(rows).values())
+    memory = sum(part.numel() * part.element_size() for part in policy.initial(1).values())
     sizes = {
         "rollouts": rollouts * step * rows * config.collect.steps,
-        "policy memory": memory,
+        "policy memory": memory * rows,
         "weights": weights * (2 if config.collect.overlap else 1),
         "gradients and optimizer": 3 * weights,
     }

@@ -20,7 +20,7 @@ from longhaul.app.final_evaluation import FINAL_EVALUATION, FinalEvaluation
 from longhaul.app.finish import leave_media, leave_report, note
 from longhaul.app.first_weights import begin_with
 from longhaul.app.gauges import TimeLeft, torch_memory
-from longhaul.app.metrics import declared_metrics, declares, schema_file
+from longhaul.app.metrics import schema_file, unmeasured_metrics
 from longhaul.app.records import RecordsSink
 from longhaul.app.report import keep_panels
 from longhaul.app.rushes import Rushes
@@ -298,11 +298,7 @@ class Announcement:
 
 def tell_unmeasured(assembled: Assembled, display: Display) -> None:
     """Warn of controllers that wait for a metric which nothing measures."""
-    declared = declared_metrics([assembled.task])
-    known = [metric.name for metric in declared]
-    reads = {name for c in assembled.parts.schedule.controllers for name in c.reads}
-    known += [name for name in reads if any(declares(metric, name) for metric in declared)]
-    for warning in assembled.parts.schedule.unmeasured(known):
+    for warning in unmeasured_metrics(assembled.parts.schedule, assembled.task):
         display.notice(warning)
 
 

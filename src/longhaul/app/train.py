@@ -18,9 +18,11 @@ from longhaul.app.configure import (
     parse_override,
     put_on,
     read_toml,
+    refuse_timesteps,
     to_values,
 )
 from longhaul.app.device import choose_device
+from longhaul.app.metrics import unmeasured_metrics
 from longhaul.app.plan import memory_plan, replay_plan
 from longhaul.app.session import Asked, carry_out
 from longhaul.app.team import help_learning
@@ -29,6 +31,7 @@ from longhaul.cluster.connect import check_cluster
 from longhaul.cluster.rank import launched_rank
 from longhaul.core.errors import ConfigError
 from longhaul.core.task import Task
+from longhaul.core.toml_words import value_words
 from longhaul.runs.directory import RunDirectory, create_run, find_unfinished
 from longhaul.runs.lost import has_saved
 from longhaul.runs.record import begin_record
@@ -38,15 +41,16 @@ from longhaul.runs.toml import write_toml
 def show_plan(config: RunConfig, *, as_json: bool) -> str:
     """Return the resolved configuration and the memory a run would take."""
     plan = memory_plan(config, build_checked(config))
+    notices = [*plan.notices, *filter(None, [plan.shortage()])]
     if as_json:
         return json.dumps(
             {
                 "config": to_values(config),
                 "memory_bytes": plan.sizes,
-                "notices": list(plan.notices),
+                "notices": notices,
             }
         )
-    return f"{write_toml(to_values(config))}\n{plan.as_text()}"
+    return "\n".join([write_toml(to_values(config)), plan.as_text(), *notices])
 
 
 def train_task(config: RunConfig, root: Path, asked: Asked) -> int:
@@ -67,7 +71,9 @@ def build_checked(config: RunConfig) -> Task:
     """Return the task once its schedule, network and replay were planned, for their errors."""
     check_trackers(config.track)
     task = build_task(config)
-    build_schedule(config, task, build_settings(config, task))
+    schedule = build_schedule(config, task, build_settings(config, task))
+    for problem in unmeasured_metrics(schedule, task):
+        raise ConfigError(f"{problem} (`longhaul metrics RUN` lists those of a run)")
     task.make_policy()
     if config.learn.replay.enabled:
         replay_plan(config, task)
@@ -76,7 +82,7 @@ def build_checked(config: RunConfig) -> Task:
 
 def begin_run(config: RunConfig, root: Path) -> RunDirectory:
     """Make the directory of a new run; a bad task, schedule or network leaves none behind."""
-    build_checked(config)
+    memory_plan(config, build_checked(config)).demand_room()
     record = begin_record(
         config.task, config.name, config.seed, now=datetime.now(UTC), command=sys.argv
     )
@@ -95,6 +101,8 @@ def resume_run(
     if total_timesteps is not None:
         values["total_timesteps"] = total_timesteps
     config = from_values(values)
+    if total_timesteps is not None and config.total_iterations:
+        refuse_timesteps(config)
     rank = launched_rank()
     if not rank.is_leader:
         return help_learning(config, rank)
@@ -115,8 +123,11 @@ def changed_keys(run: RunDirectory, config: RunConfig) -> dict[str, tuple[Any, A
 def check_same(run: RunDirectory, config: RunConfig) -> None:
     """Refuse to continue a run with a configuration that would make it another run."""
     if changed := changed_keys(run, config):
-        listed = ", ".join(f"{key}: {old!r} -> {new!r}" for key, (old, new) in changed.items())
+        listed = ", ".join(
+            f"{key}: {value_words(old)} -> {value_words(new)}"
+            for key, (old, new) in changed.items()
+        )
         raise ConfigError(
-            f"the run {run.path} was started with another config ({listed}); "
-            "start a new one with another --name, or give the old values to continue it"
+            f"the run {run.path} was started with another config ({listed}); give the old values "
+            "to continue it, or start a new run with `train --resume never` or another --name"
         )

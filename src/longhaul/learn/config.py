@@ -96,7 +96,8 @@ class _Limits:
 
     def demand(self, name: str, value: float) -> None:
         if not (math.isfinite(value) and self.low <= value <= self.high):
-            raise ConfigError(f"learn.{name} = {value!r} must be {self.remedy}")
+            finite = "" if math.isfinite(value) else "a finite number "
+            raise ConfigError(f"learn.{name} = {value!r} must be {finite}{self.remedy}")
 
 
 _LIMITS = {
