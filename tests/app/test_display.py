@@ -12,6 +12,7 @@ from longhaul.app.display import (
     PlainLines,
     Silent,
     Throttle,
+    Unfailing,
     choose_display,
 )
 from longhaul.app.live import LivePanel
@@ -91,12 +92,39 @@ def test_the_display_fits_where_the_output_goes(monkeypatch: pytest.MonkeyPatch)
         def isatty(self) -> bool:
             return True
 
+    def fitting(*, as_json: bool) -> Display:
+        display = choose_display(as_json=as_json, quiet=False)
+        assert isinstance(display, Unfailing)
+        return display.shown
+
     assert isinstance(choose_display(as_json=True, quiet=True), Silent)
-    assert isinstance(choose_display(as_json=True, quiet=False), JsonLines)
+    assert isinstance(fitting(as_json=True), JsonLines)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert isinstance(choose_display(as_json=False, quiet=False), PlainLines)
+    assert isinstance(fitting(as_json=False), PlainLines)
     monkeypatch.setattr(sys, "stderr", Terminal())
-    assert isinstance(choose_display(as_json=False, quiet=False), LivePanel)
+    assert isinstance(fitting(as_json=False), LivePanel)
+
+
+def test_a_display_whose_output_fails_is_silent_from_then_on() -> None:
+    class Broken(io.StringIO):
+        tried = 0
+
+        def write(self, text: str) -> int:
+            self.tried += 1
+            raise BrokenPipeError(32, "Broken pipe")
+
+    stream = Broken()
+    show(Unfailing(PlainLines(stream, seconds=0.0), stream), iterations=4)
+    assert stream.tried == 1
+    closed = io.StringIO()
+    closed.close()
+    show(Unfailing(JsonLines(closed), closed), iterations=4)
+
+
+def test_a_mistake_in_what_is_shown_is_not_taken_for_a_closed_output() -> None:
+    stream = io.StringIO()
+    with pytest.raises(ValueError, match="JSON"):
+        Unfailing(JsonLines(stream), stream).write(Progress(1, 8), {"train/loss": float("nan")})
 
 
 def test_a_long_stage_shows_how_many_episodes_are_over() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, TextIO
 
 from longhaul.core.hint import Hint
@@ -45,12 +47,64 @@ def choose_display(*, as_json: bool, quiet: bool) -> Display:
     if quiet:
         return Silent()
     if as_json:
-        return JsonLines(sys.stdout)
+        return Unfailing(JsonLines(sys.stdout), sys.stdout)
     if sys.stderr.isatty():
         from longhaul.app.live import LivePanel
 
-        return LivePanel()
-    return PlainLines(sys.stderr)
+        return Unfailing(LivePanel(), sys.stderr)
+    return Unfailing(PlainLines(sys.stderr), sys.stderr)
+
+
+class Unfailing:
+    """A display that falls silent once its output fails: training goes on, its logs have it all.
+
+    The reader of a pipe may have left, a disk may be full, a terminal may be closed.
+    """
+
+    def __init__(self, display: Display, stream: TextIO) -> None:
+        self.shown = display
+        self._stream = stream
+
+    def begin(self, title: str, *, total: int, score: str = MEAN_RETURN) -> None:
+        """Open the display."""
+        self._show(lambda: self.shown.begin(title, total=total, score=score))
+
+    def write(self, progress: Progress, metrics: Metrics) -> None:
+        """Show one iteration."""
+        self._show(lambda: self.shown.write(progress, metrics))
+
+    def stage(self, name: str) -> None:
+        """Show what the run is doing now."""
+        self._show(lambda: self.shown.stage(name))
+
+    def advance(self, stage: str, done: int, total: int) -> None:
+        """Show how many episodes of a long stage are over."""
+        self._show(lambda: self.shown.advance(stage, done, total))
+
+    def notice(self, text: str) -> None:
+        """Show one happening."""
+        self._show(lambda: self.shown.notice(text))
+
+    def hint(self, progress: Progress, hint: Hint) -> None:
+        """Show what the run says is wrong."""
+        self._show(lambda: self.shown.hint(progress, hint))
+
+    def close(self) -> None:
+        """Leave the last state on the screen."""
+        self._show(self.shown.close)
+
+    def _show(self, show: Callable[[], None]) -> None:
+        try:
+            show()
+        except (OSError, ValueError) as error:
+            if isinstance(error, ValueError) and not self._stream.closed:
+                raise
+            self.shown = Silent()
+            # What is still buffered would fail again when the process ends.
+            with suppress(OSError, ValueError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self._stream.fileno())
+                os.close(nowhere)
 
 
 class Silent:

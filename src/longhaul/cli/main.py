@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 import typer
@@ -19,6 +20,7 @@ from longhaul.cli import (
     see,
     tools,
 )
+from longhaul.cli.streams import open_closed_streams
 from longhaul.core.errors import LonghaulError
 
 ABOUT = "Train agents in runs that are fast, unkillable, exactly resumable and self-explaining."
@@ -60,8 +62,10 @@ def main() -> None:
 
     Typer ends an interrupted command with 130 and one whose reader left without a word.
     """
+    open_closed_streams()
     try:
         app()
     except LonghaulError as error:
-        sys.stderr.write(f"longhaul: {error}\n")
+        with contextlib.suppress(OSError):  # the code says it even if the words reach nobody
+            sys.stderr.write(f"longhaul: {error}\n")
         sys.exit(error.exit_code)
