@@ -224,7 +224,7 @@ def train_on(sitting: Sitting, ready: Ready, also_until: Until | None) -> str:
     time_left = TimeLeft(planned_steps(config, assembled.task))
     sitting.vigil.watch.add_gauge(time_left.take)
     until = first_of(
-        Announcement(assembled, sitting.display),
+        Announcement(ready, sitting.display),
         time_left,
         lambda progress: signals.stop_reason,
         run_end(config),
@@ -279,20 +279,22 @@ def keep_config(run: RunDirectory, config: RunConfig) -> None:
 class Announcement:
     """Says, once the run is restored and before it goes on, where it goes on from."""
 
-    def __init__(self, assembled: Assembled, display: Display) -> None:
-        self._assembled = assembled
+    def __init__(self, ready: Ready, display: Display) -> None:
+        self._ready = ready
         self._display = display
         self._told = False
 
     def __call__(self, progress: Progress) -> str | None:
-        """Tell at the first call; never a reason to stop."""
+        """Tell at the first call, when trackers are tried as well; never a reason to stop."""
         if not self._told:
-            found = self._assembled.parts.recorder.restoration
-            tell_restoration(found, self._assembled.task.envs.spec.tier, self._display)
-            tell_unmeasured(self._assembled, self._display)
-            for warning in self._assembled.task.warnings:
-                self._display.notice(warning)
             self._told = True
+            assembled, display = self._ready.assembled, self._display
+            found = assembled.parts.recorder.restoration
+            tell_restoration(found, assembled.task.envs.spec.tier, display)
+            self._ready.tracking.check(display.notice, is_new=found.checkpoint is None)
+            tell_unmeasured(assembled, display)
+            for warning in assembled.task.warnings:
+                display.notice(warning)
         return None
 
 

@@ -27,7 +27,12 @@ from longhaul.runs.directory import RunDirectory
 from longhaul.runs.recorder import Recorder
 from longhaul.runs.track.background import BackgroundTracker, Feed
 from longhaul.runs.track.points import Points
-from longhaul.runs.track.tracker import MissingPackageError, Subject, Tracker
+from longhaul.runs.track.tracker import (
+    MissingPackageError,
+    Subject,
+    Tracker,
+    UnusableTrackerError,
+)
 
 PACKAGES: dict[TrackerName, tuple[str, str]] = {
     "tensorboard": ("tensorboardX", "tb"),
@@ -56,6 +61,21 @@ class Tracking:
     ) -> None:
         self._trackers = dict(trackers)
         self._aliases = aliases
+
+    def check(self, tell: Callable[[str], None], *, is_new: bool) -> None:
+        """Wait until all are open; one that cannot be is an error, before the first step is taken.
+
+        A run that goes on is not stopped by an outage when nobody may be there to read of it: it
+        is told at once, and the tracker is tried again every minute.
+        """
+        for name, tracker in self._trackers.items():
+            problem = tracker.opening_problem()
+            if problem is None:
+                tell(f"{name} does not answer; the run goes on and sends it everything later")
+            elif problem and is_new:
+                raise UnusableTrackerError(name, problem)
+            elif problem:
+                tell(f"{UnusableTrackerError(name, problem)}; it is tried again every minute")
 
     def film(self, progress: Progress, rank: int, path: Path) -> None:
         """Show a film of an evaluation everywhere; its rank, 1 for the worst episode, names it."""

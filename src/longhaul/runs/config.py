@@ -112,7 +112,8 @@ class TrackConfig:
     """Iterations that may wait for a slow tracker; more are dropped and counted."""
 
     patience_seconds: float = 10.0
-    """How long the end of a run waits for trackers to take what is left."""
+    """How long the beginning of a run waits for trackers to open, and its end for them to take
+    what is left."""
 
     def __post_init__(self) -> None:
         for name, value, low in (

@@ -75,6 +75,8 @@ class BackgroundTracker:
         self._retry_seconds = retry_seconds
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
+        self._tried = threading.Event()  # to open the tracker, with or without success
+        self._is_open = False
         self._latest = Progress()
         self._told_steps = -1  # up to which the logs were told
         self._final: Point | None = None
@@ -92,6 +94,15 @@ class BackgroundTracker:
         # A daemon: a tracker that hangs must not keep the process alive.
         self._thread = threading.Thread(target=self._work, name="tracker", daemon=True)
         self._thread.start()
+
+    def opening_problem(self) -> str | None:
+        """Wait until the tracker was opened; return why it could not be, empty if it was.
+
+        None if it does not answer for so long that the run should not wait for it.
+        """
+        if not self._tried.wait(self._patience):
+            return None
+        return "" if self._is_open else self._problem
 
     def see(self, recorded: Recorded) -> None:
         """Queue one iteration, or drop it if the queue is full."""
@@ -172,7 +183,8 @@ class BackgroundTracker:
                 return
             except Exception as error:
                 # Whatever a tracker does, it must not end a run.
-                self._problem = repr(error)
+                self._problem = _in_words(error)
+                self._tried.set()
                 logger.debug("a tracker failed", exc_info=True)
                 if is_last:
                     return
@@ -185,6 +197,8 @@ class BackgroundTracker:
             self._queue.get_nowait()
         until = self._latest
         known = self._tracker.open(until)
+        self._is_open = True
+        self._tried.set()
         for point in self._feed.history(known, until):
             self._tracker.write(point)
             self._sent += 1
@@ -211,6 +225,11 @@ class BackgroundTracker:
             except Exception as error:
                 in_a_row += 1
                 self._failed += 1
-                self._problem = repr(error)
+                self._problem = _in_words(error)
                 if in_a_row >= MOST_FAILURES:
                     raise
+
+
+def _in_words(error: Exception) -> str:
+    """Return an error as one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -75,3 +75,22 @@ class MissingPackageError(ConfigError):
             f"track.to names {tracker!r}, whose package is not installed: "
             f"pip install 'longhaul[{extra}]', or leave it out"
         )
+
+
+REMEDIES = {
+    "tensorboard": "make the run's folder tensorboard/ writable",
+    "wandb": "log in with `wandb login`, or set WANDB_MODE=offline",
+    "mlflow": "check track.mlflow_uri or MLFLOW_TRACKING_URI",
+}
+"""What helps when a tracker cannot be opened."""
+
+
+class UnusableTrackerError(ConfigError):
+    """A tracker was asked for that cannot be opened."""
+
+    def __init__(self, tracker: str, problem: str) -> None:
+        remedy = f"{REMEDIES[tracker]}, or" if tracker in REMEDIES else "check it, or"
+        super().__init__(
+            f"track.to names {tracker!r}, which cannot be opened ({problem}); {remedy} leave it "
+            f"out of --track and track.to"
+        )
