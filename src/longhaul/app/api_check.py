@@ -11,6 +11,7 @@ from gymnasium.utils.env_checker import check_env
 
 from longhaul.app.config import RunConfig
 from longhaul.app.gymnasium_id import GymnasiumId
+from longhaul.envs.user_code import user_line, words_of
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -50,7 +51,9 @@ def _problem(named: GymnasiumId) -> str:
             # Rendering is left out: a window cannot be opened everywhere and training needs none.
             check_env(env.unwrapped, skip_render_check=True)
     except AssertionError as error:
-        return str(error) or "an assertion failed"
+        if not user_line(error.__traceback__):
+            return str(error) or "an assertion failed"
+        return words_of(error)
     except Exception as error:  # noqa: BLE001 - the env's own code, whatever it raises
-        return f"{type(error).__name__}: {error}"
+        return words_of(error)
     return ""

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from longhaul.core.errors import LonghaulError
 from longhaul.envs.processes.entry import die_with
+from longhaul.envs.user_code import words_of
 
 Enter = Callable[[str], None]
 """Called by the function with the name of the stage it is about to begin."""
@@ -136,7 +137,7 @@ def _answer(line: Connection, call: _Call) -> None:
     except Exception as error:  # noqa: BLE001 - whatever an env raises is what is looked for
         traceback.print_exc()
         sys.stderr.flush()
-        line.send(("raised", f"{type(error).__name__}: {error}"))
+        line.send(("raised", words_of(error)))
 
 
 def _ended(status: int | None) -> str:

@@ -18,6 +18,7 @@ from longhaul.envs.guard import bounded
 from longhaul.envs.lockstep import Lockstep
 from longhaul.envs.losses import Border, GivenUp
 from longhaul.envs.range_pool import RangePool
+from longhaul.envs.user_code import words_of
 
 
 class _Stepper(Protocol):
@@ -115,7 +116,7 @@ class BatchedVectorEnv(Lockstep):
         return bool(self._batch.over[env])
 
     def _failure(self, stage: str, error: Exception) -> EnvError:
-        words = str(error) if isinstance(error, EnvError) else f"{type(error).__name__}: {error}"
+        words = str(error) if isinstance(error, EnvError) else words_of(error)
         return EnvError(f"{self._spec.id}, {stage} of the batch: {words}")
 
     def _snapshots(self) -> State:

@@ -12,6 +12,7 @@ An env may offer more than Gymnasium asks for, and what it offers is used:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -160,7 +161,11 @@ class GymnasiumEnv:
         """Return the present picture [height, width, 3], or None if made without `render`."""
         if not self._renders:
             return None
-        picture: Any = self._env.render()
+        try:
+            picture: Any = self._env.render()
+        except Exception as error:
+            problem = f"environment {self._id!r} cannot be drawn: {words_of(error)}"
+            raise EnvError(problem) from error
         return None if picture is None else np.asarray(picture, np.uint8)
 
     def snapshot(self) -> State:
@@ -291,4 +296,5 @@ def gymnasium_envs(factory: GymnasiumFactory) -> SingleEnvs:
         known = replace(factory, masks=env.mask_source)
         return SingleEnvs(env.spec, known, make_drawn=replace(known, render=True))
     finally:
-        env.close()
+        with suppress(Exception):  # told of when the envs of a run are closed
+            env.close()

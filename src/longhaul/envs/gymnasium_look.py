@@ -37,6 +37,8 @@ def look(factory: GymnasiumFactory, config: EnvConfig) -> Known:
             attempts=min(MOST_ATTEMPTS, limits.construct_restarts + 1),
         )
     except EnvError as error:
+        if str(error).startswith("environment "):
+            raise
         raise EnvError(f"environment {factory.env_id!r} cannot be made: {error}") from error
     return replace(known, envs=replace(known.envs, prefers_processes=True))
 

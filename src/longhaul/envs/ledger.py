@@ -79,9 +79,10 @@ class EpisodeLedger:
         """Return the rows of `env`."""
         return slice(env * self._spec.rows, (env + 1) * self._spec.rows)
 
-    def where(self, env: int) -> str:
-        """Return the place of a failure: env id, number, seed and step."""
-        return f"{self._spec.id}, env {env}, seed {self.seeds[env]}, step {self.length(env)}"
+    def where(self, env: int, step: int | None = None) -> str:
+        """Return the place of a failure: env id, number, seed and step, the last done if None."""
+        step = self.length(env) if step is None else step
+        return f"{self._spec.id}, env {env}, seed {self.seeds[env]}, step {step}"
 
     def state_dict(self) -> State:
         """Return all running episodes."""

@@ -80,6 +80,14 @@ class Lockstep(ABC):
         actions: list[Any] = self._log.since(ledger.begun[env], ledger.rows(env)).tolist()
         return actions[-LAST_ACTIONS:]
 
+    def _step_number(self, env: int) -> int:
+        """Return the number of the step an env was asked for last, 0 if it was only reset."""
+        return self._log.end(self._ledger.rows(env)) - self._ledger.begun[env]
+
+    def _where(self, env: int) -> str:
+        """Return the place of a failure that happens now."""
+        return self._ledger.where(env, self._step_number(env))
+
     @abstractmethod
     def _begin(self, envs: Sequence[int], settings: Settings | None) -> None:
         """Configure and reset `envs` with the seeds and starts of the ledger."""
@@ -261,12 +269,13 @@ class Lockstep(ABC):
 
     def _refuse(self, given_up: GivenUp) -> None:
         """Drop what an env in this process gave: tell of it and give its episode up."""
-        self._listeners.on_fault(self._losses.fault(given_up))
+        step = self._step_number(given_up.env)
+        self._listeners.on_fault(self._losses.fault(given_up, step=step))
         self._forsake(given_up)
 
     def _forsake(self, given_up: GivenUp) -> None:
         """Give an episode up; `_begin_forsaken` begins the next one."""
-        self._losses.forsake(given_up, step=self._ledger.length(given_up.env))
+        self._losses.forsake(given_up, step=self._step_number(given_up.env))
 
     def _begin_forsaken(self) -> None:
         """Begin the next episode wherever one was given up, until all envs run."""
@@ -296,7 +305,7 @@ class Lockstep(ABC):
         over = [env for env, _ in endings]
         if (loose := loose_row(self._spec, self._slots.active, ended, over)) is not None:
             env = loose.row // self._spec.rows
-            raise EnvError(f"{self._ledger.where(env)}: {loose.problem}")
+            raise EnvError(f"{self._where(env)}: {loose.problem}")
         episodes = tuple(self._ledger.finish(env, ending) for env, ending in endings)
         return finals if rows.size else None, episodes
 

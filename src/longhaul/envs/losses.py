@@ -87,9 +87,9 @@ class LostEpisodes:
         self.mend_rows(env)
         self.forsaken.add(env)
         if given_up.kind == "unusable":
-            self._count_dropped(given_up)
+            self._count_dropped(given_up, step)
 
-    def fault(self, given_up: GivenUp) -> Fault:
+    def fault(self, given_up: GivenUp, *, step: int) -> Fault:
         """Return what went wrong in the trainer's own process, for whoever listens."""
         env, ledger = given_up.env, self._ledger
         return Fault(
@@ -101,7 +101,8 @@ class LostEpisodes:
             self._spec.id,
             env=env,
             seed=ledger.seeds[env],
-            step=ledger.length(env),
+            step=step,
+            traceback=given_up.traceback,
             last_actions=tuple(self._last_actions(env)),
         )
 
@@ -121,11 +122,11 @@ class LostEpisodes:
             facts["traceback"] = timeless(given_up.traceback)
         return facts
 
-    def _count_dropped(self, given_up: GivenUp) -> None:
+    def _count_dropped(self, given_up: GivenUp, step: int) -> None:
         self.dropped += 1
         if self.dropped > self._most_dropped:
             raise NumericalError(
-                f"{self._ledger.where(given_up.env)}: {given_up.error}; {self.dropped} "
+                f"{self._ledger.where(given_up.env, step)}: {given_up.error}; {self.dropped} "
                 "transitions were dropped, more than env.most_dropped"
             )
 

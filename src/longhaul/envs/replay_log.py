@@ -24,6 +24,9 @@ class KeptActions(Protocol):
     def since(self, tick: int, rows: slice) -> Array:
         """Return a copy of the actions of one env's rows from `tick` on, as far as kept."""
 
+    def end(self, rows: slice) -> int:
+        """Return the tick after the newest action of one env's rows."""
+
     def restart(self, ledger: EpisodeLedger) -> None:
         """Forget everything; the next actions follow the ledger's present state."""
 
@@ -52,6 +55,10 @@ class ActionLog:
     def since(self, tick: int, rows: slice) -> Array:
         """Return a copy of the actions of these rows from `tick` on, as far as they are kept."""
         return self._stored[max(tick - self._first, 0) : self._size, rows].copy()
+
+    def end(self, rows: slice) -> int:
+        """Return the tick after the newest actions."""
+        return self._first + self._size
 
     def restart(self, ledger: EpisodeLedger) -> None:
         """Forget everything; the next actions are those of the ledger's tick."""
@@ -118,8 +125,15 @@ class OwnPaceLog:
 
     def since(self, tick: int, rows: slice) -> Array:
         """Return a copy of one env's actions from its own `tick` on, as far as they are kept."""
+        return self._log(rows).since(tick, slice(None))
+
+    def end(self, rows: slice) -> int:
+        """Return the tick after the newest action of one env, by its own count."""
+        return self._log(rows).end(rows)
+
+    def _log(self, rows: slice) -> ActionLog:
         log: ActionLog = self._logs[rows.start // self._rows[0]]
-        return log.since(tick, slice(None))
+        return log
 
     def restart(self, ledger: EpisodeLedger) -> None:
         """Forget everything; the next actions are those of each env's present tick."""

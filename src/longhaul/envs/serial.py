@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longhaul.core.env import Array, Ending, Env, SingleEnvs
-from longhaul.core.errors import EnvError
+from longhaul.core.errors import EnvError, LonghaulError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
 from longhaul.envs.guard import bounded
 from longhaul.envs.lockstep import Lockstep
 from longhaul.envs.losses import Border, GivenUp
+from longhaul.envs.user_code import trace_of, words_of
 
 Stepper = tuple[int, Callable[[Array], Ending | None], Array]
 TIMED_EVERY = 13  # steps; an odd number, as what envs do regularly is often even
@@ -43,7 +44,12 @@ class SerialVectorEnv(Lockstep):
         self._ticks = 0
 
     def _bound(self, env: int) -> Env:
-        simulator = self._make()
+        try:
+            simulator = self._make()
+        except LonghaulError:
+            raise
+        except Exception as error:
+            raise EnvError(f"{self._spec.id} cannot be made: {words_of(error)}") from error
         rows = self._ledger.rows(env)
         simulator.bind(self._slots.view(rows.start, rows.stop))
         return simulator
@@ -119,7 +125,7 @@ class SerialVectorEnv(Lockstep):
 
     def _make_anew(self, env: int) -> None:
         self._distrusted.discard(env)
-        self._envs[env].close()
+        self._close_one(env)
         self._envs[env] = self._bound(env)
         self._configured[env] = None
         self._steps[env] = self._stepper(env)
@@ -132,21 +138,40 @@ class SerialVectorEnv(Lockstep):
 
     def _failure(self, env: int, error: Exception) -> EnvError:
         """Return an EnvError that names the place, with the simulator's own words."""
-        words = str(error) if isinstance(error, EnvError) else f"{type(error).__name__}: {error}"
-        return EnvError(f"{self._ledger.where(env)}: {words}")
+        words = str(error) if isinstance(error, EnvError) else words_of(error)
+        return EnvError(f"{self._where(env)}: {words}")
 
     def _snapshots(self) -> State:
-        return {"envs": [simulator.snapshot() for simulator in self._envs]}
+        return {"envs": [self._snapshot(env) for env in range(self._count)]}
+
+    def _snapshot(self, env: int) -> State:
+        try:
+            return self._envs[env].snapshot()
+        except Exception as error:
+            raise self._failure(env, error) from error
 
     def _restore(self, snapshots: State) -> None:
-        for simulator, snapshot in zip(self._envs, snapshots["envs"], strict=True):
-            simulator.restore(snapshot)
+        for env, snapshot in enumerate(snapshots["envs"]):
+            try:
+                self._envs[env].restore(snapshot)
+            except Exception as error:
+                raise self._failure(env, error) from error
 
     def frame(self, env: int) -> NDArray[np.uint8] | None:
         """Return the present picture of one environment."""
-        return self._envs[env].frame()
+        try:
+            return self._envs[env].frame()
+        except Exception as error:
+            raise self._failure(env, error) from error
 
     def close(self) -> None:
-        """End all environments."""
-        for simulator in self._envs:
-            simulator.close()
+        """End all environments; one that raises in its close is told of and keeps none open."""
+        for env in range(self._count):
+            self._close_one(env)
+
+    def _close_one(self, env: int) -> None:
+        try:
+            self._envs[env].close()
+        except Exception as error:  # noqa: BLE001 - the env's own code, whatever it raises
+            given_up = GivenUp(env, "raised", "close", words_of(error), trace_of(error))
+            self._listeners.on_fault(self._losses.fault(given_up, step=self._step_number(env)))

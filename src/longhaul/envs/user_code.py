@@ -7,10 +7,28 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
+from longhaul.core.errors import EnvError
+
 _OURS = str(Path(__file__).resolve().parents[1])
 _PYTHON = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
 _INSTALLED = ("site-packages", "dist-packages")
 _NOT_THE_USERS = ("gymnasium", "numpy", "torch", "longhaul")
+
+
+LONGEST_TRACE = 8000
+
+
+def trace_of(error: BaseException) -> str:
+    """Return the traceback of an exception as text that fits into a log, its end if need be."""
+    return "".join(traceback.format_exception(error, limit=-20))[-LONGEST_TRACE:]
+
+
+def with_trace(words: str, trace: str) -> EnvError:
+    """Return an error that carries the traceback of another process beside its words."""
+    error = EnvError(words)
+    if trace:
+        error.add_note(trace)
+    return error
 
 
 def words_of(error: BaseException) -> str:

@@ -43,7 +43,10 @@ def test_what_it_returns_comes_back() -> None:
 
 @pytest.mark.parametrize(
     ("function", "kind", "message"),
-    [(complain, ConfigError, "^no such thing$"), (stumble, EnvError, "^KeyError: 'ball'$")],
+    [
+        (complain, ConfigError, "^no such thing\n"),
+        (stumble, EnvError, r"^KeyError: 'ball' at test_apart\.py:\d+ in stumble\n"),
+    ],
 )
 def test_what_it_raises_is_raised_here(
     function: partial[None], kind: type[Exception], message: str

@@ -58,7 +58,7 @@ def test_a_seed_that_fails_three_times_is_set_aside_and_can_be_seen_again(
     kind = {"kill": "died", "sleep": "hung", "runtime": "raised"}[how]
     assert event.facts["kind"] == kind
     assert event.facts["quarantined"]
-    assert (event.facts["seed"], event.facts["step"], event.facts["stage"]) == (1, 1, "step")
+    assert (event.facts["seed"], event.facts["step"], event.facts["stage"]) == (1, 2, "step")
     assert reports.kinds().count(kind) == 3
     arrays = records[1].arrays
     assert arrays["lost"].tolist() == [False, True, False, False]
@@ -140,7 +140,7 @@ def test_every_exception_is_told_with_its_place_and_last_actions(
         facts = event.facts
         assert facts["env_id"] == "test:walk"
         assert facts["seed"] == seeds[env]
-        assert facts["step"] == {"reset": 0, "step": 0, "late step": LATE - 1}[where]
+        assert facts["step"] == {"reset": 0, "step": 1, "late step": LATE}[where]
         # The newest 32, and no more of them.
         assert facts["last_actions"] == [[1]] * {"reset": 0, "step": 1, "late step": 32}[where]
         assert type(EXCEPTIONS[name]()).__name__ in facts["traceback"]

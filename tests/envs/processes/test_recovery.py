@@ -147,7 +147,7 @@ def test_a_hung_env_is_replaced_within_its_deadline_and_nothing_changes(
     assert reports.kinds() == ["stuck", "hung", "replaced"]
     assert 1.0 < longest < QUICK.step_seconds + 6
     hung = reports.faults[1]
-    assert (hung.stage, hung.seed, hung.step) == ("step", seed, 2)
+    assert (hung.stage, hung.seed, hung.step) == ("step", seed, 3)
     # A stopped process cannot say where it is; the others do, even without the lock.
     assert ("trouble.py" in hung.traceback) == (how != "stop")
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from longhaul.core.errors import EnvError, LonghaulError
 from longhaul.envs.processes.entry import die_with, leave_signals_to_the_trainer
+from longhaul.envs.user_code import trace_of, with_trace, words_of
 
 T = TypeVar("T")
 # What may be raised without ending the process, which is not the function's to end.
@@ -115,7 +116,8 @@ def main(settings: dict[str, Any]) -> None:
         returned = function()
     except LonghaulError as error:
         raised = type(error)(str(error))
+        raised.add_note(trace_of(error))
     except FAILURES as error:
-        raised = EnvError(f"{type(error).__name__}: {error}")
+        raised = with_trace(words_of(error), trace_of(error))
     with os.fdopen(pipe, "wb") as line:
         line.write(pickle.dumps((returned, raised)))

@@ -61,7 +61,7 @@ class Casualties:
             self._listeners.on_repro(
                 make_repro(self._source, self._ledger, self._episodes, given_up)
             )
-        self._losses.forsake(given_up, step=self._episodes.steps(env))
+        self._losses.forsake(given_up, step=self._episodes.step_number(env))
         self._episodes.stepped.discard(env)
         self._episodes.idle.add(env)
         self._refuse_too_many(given_up)

@@ -40,6 +40,10 @@ class RunningEpisodes:
         """Return the steps an env has been through, the one under way included once accepted."""
         return self.ledger.length(env) + (env in self.stepped)
 
+    def step_number(self, env: int) -> int:
+        """Return the number of the step an env was asked for last, 0 if it was only reset."""
+        return self._log.end(self.ledger.rows(env)) - self.ledger.begun[env]
+
     def oldest(self) -> int:
         """Return the tick of the first action that may still be needed."""
         return min(self.oldest_of(env) for env in range(len(self.ledger.begun)))

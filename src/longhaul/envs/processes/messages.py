@@ -11,6 +11,9 @@ from longhaul.core.settings import Settings
 from longhaul.core.spaces import EnvSpec
 from longhaul.core.state import State
 
+CLOSE_FAILED = "close_failed: "
+"""What the mark of an env that raised in its close begins with."""
+
 
 class Kind(IntEnum):
     """What a message asks for, or that it is an answer or a mark."""

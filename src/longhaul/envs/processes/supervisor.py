@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from longhaul.core.errors import EnvError
 from longhaul.envs.config import ProcessesConfig
@@ -13,7 +14,8 @@ from longhaul.envs.losses import GivenUp
 from longhaul.envs.processes.budget import RestartBudget, StrikeBook
 from longhaul.envs.processes.episodes import RunningEpisodes
 from longhaul.envs.processes.fleet import Fleet, Stuck
-from longhaul.envs.processes.messages import Answer, Kind, Loss, Order, Raised, Stage
+from longhaul.envs.processes.messages import CLOSE_FAILED, Answer, Kind, Loss, Order, Raised, Stage
+from longhaul.envs.user_code import with_trace
 
 Todo = dict[int, list[int]]
 """The envs still to be served, by worker."""
@@ -58,7 +60,7 @@ class Supervisor:
         self._retired: set[int] = set()  # workers
         self._last_loss: dict[int, Loss] = {}
         self.budget = RestartBudget(config, time.monotonic)
-        fleet.on_mark = listeners.on_mark
+        fleet.on_mark = self._take_mark
         fleet.on_stuck = self._tell_stuck
 
     @property
@@ -140,7 +142,7 @@ class Supervisor:
                 continue
             raised = {one.env: one for one in result.raised}
             if -1 in raised:
-                raise EnvError(f"{self._env_id}: {raised[-1].error}\n{raised[-1].traceback}")
+                raise with_trace(f"{self._env_id}: {raised[-1].error}", raised[-1].traceback)
             done = [env for env in envs if env not in raised]
             self._broken -= set(done)
             job.accept(done, result)
@@ -256,10 +258,8 @@ class Supervisor:
 
     def _count_construct_failure(self, worker: int, error: str, traceback: str) -> None:
         if not self.budget.construct_failed(worker):
-            raise EnvError(
-                f"{self._env_id}: the environment cannot be made in a worker process: {error}"
-                + (f"\n{traceback}" if traceback else "")
-            )
+            words = f"{self._env_id}: the environment cannot be made in a worker process: {error}"
+            raise with_trace(words, traceback)
 
     def _restore(
         self, workers: Collection[int], chosen: Sequence[int] | None, outcome: Outcome
@@ -296,6 +296,14 @@ class Supervisor:
         self._tell(replace(fault, traceback=traceback))
         self._give_up(GivenUp(env, "not_reproducible", "replay", error, traceback), outcome)
 
+    def _take_mark(self, mark: dict[str, Any]) -> None:
+        """Pass on what a worker is doing; an env that raised in its close is told of."""
+        self._listeners.on_mark(mark)
+        what, failed, error = str(mark["stage"]).partition(CLOSE_FAILED)
+        if failed and not what:
+            fault = self._fault("raised", mark["worker"], Stage.CLOSE, error, env=mark["env"])
+            self._tell(fault)
+
     def _tell_stuck(self, stuck: Stuck) -> None:
         fault = self._fault("stuck", stuck.worker, stuck.stage, "gives no answer", env=stuck.env)
         self._tell(replace(fault, seconds=stuck.seconds))
@@ -313,7 +321,7 @@ class Supervisor:
             fault,
             env=env,
             seed=episodes.seed(env),
-            step=episodes.steps(env),
+            step=episodes.step_number(env),
             last_actions=episodes.last_actions(env),
         )
 

@@ -6,7 +6,6 @@ import importlib
 import pickle
 import socket
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,6 +36,7 @@ from longhaul.envs.processes.mailbox import (
     Mailbox,
 )
 from longhaul.envs.processes.messages import (
+    CLOSE_FAILED,
     Answer,
     Beginning,
     Hello,
@@ -47,8 +47,7 @@ from longhaul.envs.processes.messages import (
     Stage,
 )
 from longhaul.envs.replay_log import observation_digest
-
-LONGEST_TRACEBACK = 8000
+from longhaul.envs.user_code import LONGEST_TRACE, trace_of, words_of
 
 
 def serve(line: socket.socket, memory: int, generation: int) -> None:
@@ -279,7 +278,7 @@ class Desk:
         try:
             simulator.close()
         except FAILURES as error:
-            self._mark(f"close_failed: {described(env, error).error}", env)
+            self._mark(f"{CLOSE_FAILED}{described(env, error).error}", env)
 
     def _construct(self, env: int) -> None:
         self._mark("construct_start", env)
@@ -322,13 +321,6 @@ def _arrays(spec: EnvSpec) -> tuple[object, ...]:
 
 def described(env: int, error: BaseException) -> Raised:
     """Return an exception as text that fits into a log."""
-    try:
-        words = str(error)
-    except FAILURES:
-        words = "(its text cannot be made)"
     unusable = isinstance(error, EnvError)
-    name = "" if unusable else f"{type(error).__name__}: "
-    lines = traceback.format_exception(error, limit=-20)
-    return Raised(
-        env, f"{name}{words}"[:LONGEST_TRACEBACK], "".join(lines)[-LONGEST_TRACEBACK:], unusable
-    )
+    words = str(error) if unusable else words_of(error)
+    return Raised(env, words[:LONGEST_TRACE], trace_of(error), unusable)
