@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, TextIO
 
+from longhaul.app.env_output import own_streams, tell_prints
 from longhaul.core.hint import Hint
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
@@ -46,13 +46,18 @@ def choose_display(*, as_json: bool, quiet: bool) -> Display:
     """Return the display that fits where the output goes."""
     if quiet:
         return Silent()
+    display: Display
+    streams = own_streams()
     if as_json:
-        return Unfailing(JsonLines(sys.stdout), sys.stdout)
-    if sys.stderr.isatty():
+        display = Unfailing(JsonLines(streams.out), streams.out)
+    elif streams.err.isatty():
         from longhaul.app.live import LivePanel
 
-        return Unfailing(LivePanel(), sys.stderr)
-    return Unfailing(PlainLines(sys.stderr), sys.stderr)
+        display = Unfailing(LivePanel(), streams.err)
+    else:
+        display = Unfailing(PlainLines(streams.err), streams.err)
+    tell_prints(display.notice)
+    return display
 
 
 class Unfailing:

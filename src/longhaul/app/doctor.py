@@ -8,7 +8,7 @@ import platform
 import resource
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -25,9 +25,11 @@ from longhaul.app.trials import TrialRequest, run_trials
 from longhaul.core.env import EnvSource
 from longhaul.core.errors import ConfigError, LonghaulError
 from longhaul.envs.checks import check_seeds
+from longhaul.envs.output_log import FOLDER, printable
 
 GIGABYTE = 1 << 30
 CHECK_SECONDS = 120.0
+LONGEST_EXAMPLE = 80
 PACKAGES = ("longhaul", "torch", "numpy", "gymnasium", "numba", "safetensors", "msgspec")
 
 
@@ -111,11 +113,20 @@ def examine_apart(config: RunConfig, deadline_seconds: float) -> TaskExamination
     aftermath = call_isolated(examine_task, config, deadline_seconds=deadline_seconds)
     if aftermath.fate == "returned":
         found: TaskExamination = aftermath.returned
-        return found
+        return replace(found, findings=(*found.findings, *_prints(aftermath.output)))
     detail = f"{aftermath.fate} in {aftermath.stage}: {aftermath.error}"
     if aftermath.output:
         detail += f"; it wrote: {aftermath.output.strip()}"
     return TaskExamination((Finding(config.task, good=False, detail=detail),))
+
+
+def _prints(output: str) -> tuple[Finding, ...]:
+    """Return that an environment prints, if it does."""
+    if not (said := printable(output)):
+        return ()
+    example = said if len(said) <= LONGEST_EXAMPLE else f"{said[:LONGEST_EXAMPLE]}..."
+    detail = f"the environment prints, for example {example!r}; a run keeps it in {FOLDER}/"
+    return (Finding("output", good=True, detail=detail),)
 
 
 def _versions() -> list[Finding]:

@@ -13,6 +13,7 @@ from longhaul.app.assemble import build_evaluator, build_policy, build_settings,
 from longhaul.app.checkpoints import find_checkpoint, load_weights
 from longhaul.app.configure import from_values, read_toml
 from longhaul.app.device import fix_torch
+from longhaul.app.env_output import apart_from_envs
 from longhaul.app.suite_evaluation import Entrant, SuiteRequest, measure_suites
 from longhaul.app.suite_report import SuiteReport
 from longhaul.app.text import columns
@@ -94,6 +95,7 @@ class Evaluated:
         return f"{self.mean:.2f}, 95 % confidence interval {low:.2f} to {high:.2f}"
 
 
+@apart_from_envs("evaluate")
 def evaluate_run(
     path: Path, request: EvaluationRequest, look: Look = look_away
 ) -> Evaluated | SuiteReport:
@@ -102,7 +104,6 @@ def evaluate_run(
         raise ConfigError(f"--episodes must be at least 1, not {request.episodes}")
     run = RunDirectory(path)
     run.read_record()
-    run.check_plain()
     config = from_values(read_toml(run.config))
     evaluate = config.evaluate
     if request.seed is not None:

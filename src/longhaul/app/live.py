@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from longhaul.app.display import MEAN_RETURN, score_headline
+from longhaul.app.env_output import own_streams
 from longhaul.core.hint import Hint
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress as RunProgress
@@ -46,7 +47,7 @@ class LivePanel:
     """A panel redrawn four times a second on the error stream."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or Console(file=own_streams().err)
         self._bar = Progress(
             TextColumn("[bold]{task.completed:,.0f}[/] of {task.total:,.0f} steps"),
             BarColumn(bar_width=None),
@@ -65,7 +66,12 @@ class LivePanel:
         self._notices: deque[str] = deque(maxlen=5)
         self._hints: dict[str, str] = {}
         self._live = Live(
-            console=self._console, get_renderable=self._draw, refresh_per_second=4, transient=False
+            console=self._console,
+            get_renderable=self._draw,
+            refresh_per_second=4,
+            transient=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
         )
 
     def begin(self, title: str, *, total: int, score: str = MEAN_RETURN) -> None:

@@ -16,6 +16,7 @@ from longhaul.app.config import RunConfig
 from longhaul.app.configure import read_toml, to_values
 from longhaul.app.device import choose_device, fix_torch
 from longhaul.app.display import Display, choose_display
+from longhaul.app.env_output import apart_from_envs
 from longhaul.app.final_evaluation import FINAL_EVALUATION, FinalEvaluation
 from longhaul.app.finish import leave_media, leave_report, note
 from longhaul.app.first_weights import begin_with
@@ -105,11 +106,11 @@ class Sitting:
             raise
 
 
+@apart_from_envs("trainer")
 def carry_out(
     run: RunDirectory, config: RunConfig, asked: Asked, *, also_until: Until | None = None
 ) -> int:
     """Take the run to its end, report included, or until it is stopped; return the exit code."""
-    run.check_plain()
     check_checkpoints(run)
     display = choose_display(as_json=asked.as_json, quiet=asked.quiet)
     fix_torch(threads=config.threads, deterministic=config.deterministic)

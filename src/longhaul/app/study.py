@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from longhaul.app.cases import PlayedCase, played_cases
+from longhaul.app.env_output import apart_from_envs
 from longhaul.app.trained import Trained, load_trained
 from longhaul.core.env import Array, Observation
 from longhaul.core.errors import ConfigError
@@ -32,6 +33,7 @@ class StudyRequest:
     episodes: int = EPISODES
 
 
+@apart_from_envs("study")
 def study_run(path: Path, request: StudyRequest) -> str:
     """Write the task's files about a checkpoint into `evaluations/`; return which they are."""
     if request.episodes < 1:

@@ -22,6 +22,8 @@ from longhaul.app.configure import (
     to_values,
 )
 from longhaul.app.device import choose_device
+from longhaul.app.env_output import env_output
+from longhaul.app.faults import keeping_tracebacks
 from longhaul.app.metrics import unmeasured_metrics
 from longhaul.app.plan import memory_plan, replay_plan
 from longhaul.app.session import Asked, carry_out
@@ -67,6 +69,8 @@ def train_task(config: RunConfig, root: Path, asked: Asked) -> int:
     return carry_out(run, config, asked)
 
 
+@env_output()
+@keeping_tracebacks()
 def build_checked(config: RunConfig) -> Task:
     """Return the task once its schedule, network and replay were planned, for their errors."""
     check_trackers(config.track)

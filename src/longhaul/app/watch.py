@@ -16,6 +16,7 @@ from rich.text import Text
 
 from longhaul.app.caption import Narrator
 from longhaul.app.cases import PlayedCase, choose, played_cases
+from longhaul.app.env_output import apart_from_envs
 from longhaul.app.trained import Trained, load_trained
 from longhaul.core.settings import Settings
 from longhaul.engine.replay import Moment, Replay
@@ -99,6 +100,7 @@ class FilmedEpisode:
         }
 
 
+@apart_from_envs("watch")
 def watch_run(path: Path, request: FilmRequest) -> tuple[FilmedEpisode, ...]:
     """Film episodes of a checkpoint's evaluation and return where the films are."""
     run = RunDirectory(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from longhaul.core.workers import Workers
@@ -82,6 +83,8 @@ class Listeners:
     on_workers: Callable[[Workers], None] = lambda workers: None
     """Told of every group of workers that is made."""
     on_workers_gone: Callable[[Workers], None] = lambda workers: None
+    output: Path | None = None
+    """The folder for what workers print; without one they print where the trainer does."""
 
 
 SILENCE = Listeners()

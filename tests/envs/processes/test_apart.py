@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -53,6 +54,20 @@ def test_what_it_raises_is_raised_here(
 ) -> None:
     with pytest.raises(kind, match=message):
         call_apart(function, seconds=60, attempts=3)
+
+
+def chatter() -> int:
+    for stream in (sys.stdout, sys.stderr):
+        stream.write("x" * 1_000_000)
+        stream.flush()
+    return 3
+
+
+def test_one_that_prints_a_lot_is_neither_held_up_nor_heard(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert call_apart(chatter, seconds=60, attempts=1) == 3
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_death_is_made_good_by_another_attempt(tmp_path: Path) -> None:

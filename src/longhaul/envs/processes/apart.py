@@ -9,9 +9,10 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from longhaul.core.errors import EnvError, LonghaulError
 from longhaul.envs.processes.entry import die_with, leave_signals_to_the_trainer
@@ -47,18 +48,24 @@ def call_apart(function: Callable[[], T], *, seconds: float, attempts: int) -> T
 
 def _attempt(function: bytes, seconds: float) -> tuple[bytes, str]:
     """Return the answer of one process, or what became of it."""
+    # A file takes all it prints; a pipe that is read at the end would hold it up when it is full.
+    with tempfile.TemporaryFile(buffering=0) as output:
+        return _ask(function, seconds, output)
+
+
+def _ask(function: bytes, seconds: float, output: IO[bytes]) -> tuple[bytes, str]:
     ours, theirs = os.pipe()
     settings = {"path": sys.path, "parent": os.getpid(), "pipe": theirs}
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, json.dumps(settings)],
         stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdout=output,
+        stderr=output,
         pass_fds=(theirs,),
         process_group=0,
     )
     os.close(theirs)
     assert process.stdin is not None
-    assert process.stderr is not None
     try:
         with process.stdin as line:
             line.write(function)
@@ -70,15 +77,19 @@ def _attempt(function: bytes, seconds: float) -> tuple[bytes, str]:
             return answer, ""
         status = process.wait(seconds)
         how = f"exited with code {status}" if status >= 0 else f"died of signal {-status}"
-        # Nobody else holds the other end any more, so that this does not wait.
-        words = process.stderr.read().decode(errors="replace").strip()[-LONGEST_LAST_WORDS:]
+        words = _end_of(output)
         return b"", f"it {how}" + (f"; its last words: {words}" if words else "")
     except BrokenPipeError:
         return b"", "it died before it was asked"
     finally:
         _end(process)
-        process.stderr.close()
         os.close(ours)
+
+
+def _end_of(output: IO[bytes]) -> str:
+    size = os.fstat(output.fileno()).st_size
+    last = os.pread(output.fileno(), LONGEST_LAST_WORDS, max(size - LONGEST_LAST_WORDS, 0))
+    return last.decode(errors="replace").strip()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

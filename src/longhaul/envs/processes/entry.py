@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import io
 import json
 import os
 import signal
@@ -45,6 +46,13 @@ def leave_signals_to_the_trainer() -> None:
         signal.signal(number, lambda number, frame: None)
 
 
+def print_line_by_line() -> None:
+    """Have what an env prints be in the log when its worker is killed."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
+
+
 def main(settings: dict[str, object]) -> None:
     """Run as the worker that `settings` describe until the trainer closes the socket."""
     parent, generation, worker, end, memory, crash = (
@@ -59,6 +67,7 @@ def main(settings: dict[str, object]) -> None:
     for number in STACK_SIGNALS:
         faulthandler.register(number, crash, all_threads=True)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STACK_SIGNALS)
+    print_line_by_line()
     line = socket.socket(fileno=end)
     line.settimeout(None)
     mark(line, generation, worker, "import_start")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from longhaul.core.env import SingleEnvs
@@ -84,6 +85,7 @@ class Fleet:
         self._factory, self._main = _packed_factory(source)
         # Workers are tied to the life of the thread that starts them, so it is one of our own.
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="start-workers")
+        self.output: Path | None = None  # the folder for what workers print
         self.on_mark: Callable[[dict[str, Any]], None] = lambda mark: None
         self.on_stuck: Callable[[Stuck], None] = lambda stuck: None
 
@@ -121,7 +123,7 @@ class Fleet:
                 words[index] = 0
             self._generation += 1
             self._processes[worker] = self._starter.submit(
-                start_worker, worker, self._generation, self._mailbox.descriptor
+                start_worker, worker, self._generation, self._mailbox.descriptor, self.output
             ).result()
             hello = Hello(
                 worker, self._spec, self._count, len(self._shares), self._shares[worker],

@@ -12,9 +12,11 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO
 
 from longhaul.core.errors import EnvError, ResourceError
+from longhaul.envs.output_log import open_log
 from longhaul.envs.processes.channel import Channel
 from longhaul.envs.processes.entry import PROGRAM, STACK_SIGNALS
 
@@ -127,8 +129,10 @@ def _ended(status: int) -> str:
     return f"was killed by {name}"
 
 
-def start_worker(worker: int, generation: int, memory: int) -> WorkerProcess:
-    """Start an interpreter of its own for a worker.
+def start_worker(
+    worker: int, generation: int, memory: int, output: Path | None = None
+) -> WorkerProcess:
+    """Start an interpreter of its own for a worker, which prints into a log of a folder.
 
     Call it in a thread that lives as long as the worker may: the system takes the end of the
     thread that started a process for the end of its parent.
@@ -151,10 +155,13 @@ def start_worker(worker: int, generation: int, memory: int) -> WorkerProcess:
     # A worker that boots cannot write its stack yet: the request waits until it can, instead of
     # ending the process.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STACK_SIGNALS)
+    log = None if output is None else open_log(output / f"worker-{worker}.log")
     try:
         popen = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, json.dumps(settings)],
             stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
             pass_fds=(theirs.fileno(), memory, descriptor),
             process_group=0,
             env=_surroundings(),
@@ -166,6 +173,8 @@ def start_worker(worker: int, generation: int, memory: int) -> WorkerProcess:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
+        if log is not None:
+            os.close(log)
     return WorkerProcess(worker, Channel(ours, generation), popen, crash)
 
 

@@ -51,6 +51,7 @@ class ProcessVectorEnv(Lockstep):
         self._shares = shares
         self._episodes = RunningEpisodes(source.spec, self._ledger, self._log, self._slots)
         self._fleet = Fleet(source, self._mailbox, shares, config, count=count)
+        self._fleet.output = self._listeners.output
         self._supervisor = Supervisor(self._fleet, self._episodes, shares, config, self._listeners)
         self._memory = MemoryWatch(config, time.monotonic)
         self._casualties = Casualties(source, self._episodes, self._losses, config, self._listeners)
