@@ -15,6 +15,7 @@ from longhaul.app.assemble import Assembled, Place, assemble, planned_steps, run
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import read_toml, to_values
 from longhaul.app.device import choose_device, fix_torch
+from longhaul.app.disk_room import check_disk_room
 from longhaul.app.display import Display, choose_display
 from longhaul.app.env_output import apart_from_envs
 from longhaul.app.final_evaluation import FINAL_EVALUATION, FinalEvaluation
@@ -190,6 +191,7 @@ def get_ready(sitting: Sitting, ground: Ground) -> Ready:
     training.callback(parts.collector.close)
     if isinstance(parts.learner, LeadingLearner):
         training.callback(parts.learner.close)
+    check_disk_room(run.path, config, assembled.task)
     keep_panels(run, assembled.task, assembled.settings)
     write_schema(run, schema_file(assembled.task))
     tracking = follow(run, config, assembled, place, stack)
