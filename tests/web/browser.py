@@ -50,6 +50,11 @@ class Browser:
         self.complaints()
         self.driver.get(url)
 
+    def resize(self, width: int, height: int = 900) -> None:
+        """Show pages as a screen of this size does; a narrow one is a phone."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
     def run(self, script: str, *arguments: object) -> Any:
         return self.driver.execute_script(script, *arguments)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from longhaul.runs.films import keep_film_note
 from tests.web.made import Site, made_run, served
 
 
@@ -17,6 +18,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made_run(folder, name="second", seed=4, scale=2.0)
     run.media.mkdir()
     (run.media / "worst.mp4").write_bytes(bytes(range(256)) * 8)
+    keep_film_note(run, run.media / "worst.mp4", "Worst of 3 episodes")
     run.plots.mkdir()
     (run.plots / "learning.png").write_bytes(b"\x89PNG")
     (folder.parent / "secret.txt").write_text("the secret")

@@ -65,7 +65,8 @@ def made_run(
 ) -> RunDirectory:
     """Return a finished run with every log."""
     record = begin_record(task, name, seed, now=NOON, command=["longhaul", "train", task])
-    run = create_run(root, record, config or f'task = "{task}"\nname = "{name}"\nseed = {seed}\n')
+    plain = f'task = "{task}"\nname = "{name}"\nseed = {seed}\ntotal_timesteps = 4000\n'
+    run = create_run(root, record, config or plain)
     numbers = range(1, iterations + 1)
     run.metrics.write_bytes(lines(metric_row(number, scale=scale) for number in numbers))
     run.timings.write_bytes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -85,15 +86,24 @@ def test_two_runs_are_overlaid_and_their_configs_compared(browser: Browser, two_
         choice = Select(browser.driver.find_element(By.ID, "overlay"))
         browser.until(lambda: len(choice.options) == 2)
         choice.select_by_value(SECOND)
-        browser.until(lambda: any("second s4: 300 points" in one for one in chart_texts(browser)))
+        told = "second, seed 4: 300 points"
+        browser.until(lambda: any(told in one for one in chart_texts(browser)))
         assert browser.run("return location.search").count("run=") == 2
         assert [text.rstrip("\N{MULTIPLICATION SIGN}") for text in browser.texts("#legend li")] == [
-            "first s3",
-            "second s4",
+            "first, seed 3",
+            "second, seed 4",
         ]
-        browser.until(lambda: browser.texts("#config-list tbody th") == ["name", "seed"])
+        keys = "#config-list tbody th"
+        browser.until(lambda: browser.texts(keys) == ["name", "seed"])
+        assert browser.text("#config summary .faint") == "2 of 4 keys differ"
         browser.driver.refresh()
-        browser.until(lambda: any("second s4: 300 points" in one for one in chart_texts(browser)))
+        browser.until(lambda: any(told in one for one in chart_texts(browser)))
+        browser.run("document.getElementById('config').open = true")
+        browser.driver.find_element(By.ID, "differing").click()
+        every = ["task", "name", "seed", "total_timesteps"]
+        browser.until(lambda: browser.texts(keys) == every)
+        browser.driver.find_element(By.ID, "differing").click()
+        browser.until(lambda: browser.texts(keys) == ["name", "seed"])
         assert browser.complaints() == []
 
 
@@ -103,6 +113,8 @@ def test_curves_are_zoomed_smoothed_and_steered_by_keyboard(
 ) -> None:
     with served(two_runs) as site:
         browser.open(f"{site.url}/run?run={FIRST}")
+        browser.until(lambda: browser.texts("[data-group='train'] h3") == ["train/loss"])
+        browser.run("document.querySelector(\"[data-group='train']\").open = true")
         browser.until(lambda: pixels_of(browser, "train/loss") > 500)
         chart = next(
             one
@@ -203,7 +215,9 @@ def test_a_training_is_shown_live_and_so_is_its_death(browser: Browser, tmp_path
             browser.driver.find_element(By.LINK_TEXT, "alive").click()
             first = browser.until(lambda: shown_steps(browser))
             browser.until(lambda: shown_steps(browser) > first)
-            browser.until(lambda: pixels_of(browser, "rollout/ep_rew_mean") > 500)
+            browser.until(lambda: pixels_of(browser, "rollout/ep_rew") > 500)
+            assert re.fullmatch(r"\d+ %", browser.text("#facts [data-share] dd:nth-of-type(1)"))
+            browser.until(lambda: browser.text("#facts [data-share] .fact-note").endswith(" left"))
             trainer.send_signal(signal.SIGKILL)
             trainer.wait()
             browser.until(lambda: browser.text("#status") == "crashed")
@@ -216,7 +230,7 @@ def test_a_training_is_shown_live_and_so_is_its_death(browser: Browser, tmp_path
 
 def shown_steps(browser: Browser) -> int:
     """Return the last step that the chart of the return tells of."""
-    told = browser.text("[aria-label='rollout/ep_rew_mean'] p.hidden")
+    told = browser.text("[aria-label='rollout/ep_rew'] p.hidden")
     _, _, rest = told.partition(" points from ")
     words = rest.partition(" to ")[2].partition(" steps")[0].replace(" k", "e3").replace(" M", "e6")
     return int(float(words)) if words else 0

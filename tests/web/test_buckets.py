@@ -92,3 +92,13 @@ def test_a_look_between_two_places_has_a_neighbour_on_each_side() -> None:
     y = np.arange(10.0)
     found = Stretches(y, y, y, y).between(3.5, 6.5)
     assert found.x.tolist() == [3.0, 4.0, 5.0, 6.0, 7.0]
+
+
+@given(st.integers(2, 300))
+def test_columns_that_never_change_are_constants(count: int) -> None:
+    found = Buckets(8)
+    rows = [{"same": 0.1, "counts": float(number), "once": 3.0} for number in range(count)]
+    found.append([{**row, **({} if at else {"rare": 1.0})} for at, row in enumerate(rows)])
+    assert found.constants == ["same", "once", "rare"]
+    found.append([{"same": 0.2, "counts": 1.0}])
+    assert found.constants == ["once", "rare"]

@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from starlette.datastructures import QueryParams
 
+from longhaul.runs.score import Score, Source, write_final_score
 from longhaul.web.library import Library
 from longhaul.web.pages import read_window
 from longhaul.web.shelf import open_shelf
@@ -27,8 +29,17 @@ def test_the_list_tells_how_every_run_stands(site: Site) -> None:
     assert set(found) == {FIRST, SECOND}
     first = found[FIRST]
     assert (first["status"], first["words"]) == ("finished", "total_timesteps reached")
-    assert (first["steps"], first["score"], first["best"]) == (2000, 40.0, 40.0)
-    assert first["measured_by"] == "eval/mean_reward"
+    assert (first["steps"], first["share"]) == (2000, 0.5)
+    score, best = first["score"], first["best"]
+    assert isinstance(score, dict)
+    assert isinstance(best, dict)
+    assert (score["value"], score["source"], score["metric"]) == (
+        40.0,
+        "evaluation",
+        "eval/mean_reward",
+    )
+    assert (best["value"], best["env_steps"]) == (40.0, 2000)
+    assert first["spark_of"] == "eval/mean_reward"
     assert first["spark"] == [[500.0, 10.0], [1000.0, 20.0], [1500.0, 30.0], [2000.0, 40.0]]
 
 
@@ -46,8 +57,53 @@ def test_a_run_tells_everything_it_has(site: Site) -> None:
     assert [hint["text"] for hint in found["hints"]] == ["lower the rate"]
     assert found["decision_count"] == 2
     assert found["workers"][0]["kinds"] == {"died": 1}
-    assert found["films"] == ["worst.mp4"]
+    assert found["films"] == [{"name": "worst.mp4", "caption": "Worst of 3 episodes"}]
+    assert found["constants"] == ["time/fps", "time/iteration_seconds"]
+    assert [hint["resolved"] for hint in found["hints"]] == [""]
     assert found["record"]["command"] == "longhaul train gym:CartPole-v1"
+
+
+def test_a_final_evaluation_becomes_the_score_once_it_is_there(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "runs")
+    run.panels.write_text(json.dumps({"score": "eval/mean_reward", "target": 38.0}))
+    with served(tmp_path / "runs") as site:
+        (before,) = whole_list(site)
+        assert (before["solved"], before["target"]) == (True, 38.0)
+        final = Score(30.0, "eval/mean_reward", Source.FINAL, 2000, 25.0, 35.0, 50, 38.0)
+        write_final_score(run, final)
+        after = before
+        while after["score"] == before["score"]:
+            (after,) = whole_list(site)
+        assert after["score"] == msgspec.to_builtins(final)
+        assert after["solved"] is False
+        assert "50 episodes: 25 to 35" in str(after["interval"])
+
+
+def test_a_final_evaluation_from_elsewhere_is_not_read(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "runs")
+    other = made_run(tmp_path / "elsewhere")
+    write_final_score(other, Score(99.0, "secret", Source.FINAL, 9999))
+    run.evaluations.symlink_to(other.evaluations)
+    with served(tmp_path / "runs") as site:
+        (found,) = whole_list(site)
+        assert "secret" not in json.dumps(found)
+
+
+def test_a_hint_has_had_its_time_once_the_target_is_reached(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "runs")
+    run.panels.write_text(json.dumps({"score": "eval/mean_reward", "target": 38.0}))
+    with served(tmp_path / "runs") as site:
+        whole_list(site)
+        (hint,) = site.ask(f"/api/run?run={quote(FIRST)}").json["hints"]
+        assert hint["resolved"] == "the target was reached"
+
+
+def test_a_hint_has_had_its_time_once_it_would_have_come_again(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs", iterations=520)
+    with served(tmp_path / "runs") as site:
+        whole_list(site)
+        (hint,) = site.ask(f"/api/run?run={quote(FIRST)}").json["hints"]
+        assert hint["resolved"] == "not seen again for 509 iterations"
 
 
 def test_curves_of_several_runs_come_in_one_answer(site: Site) -> None:

@@ -140,8 +140,16 @@ def write_final_score(directory: RunDirectory, score: Score) -> None:
 def read_final_score(directory: RunDirectory) -> Score | None:
     """Return the score of the evaluation that ended the run; None if there was none."""
     try:
-        return msgspec.json.decode(directory.final_score.read_bytes(), type=Score)
-    except (OSError, msgspec.DecodeError):
+        return parse_final_score(directory.final_score.read_bytes())
+    except OSError:
+        return None
+
+
+def parse_final_score(content: bytes) -> Score | None:
+    """Return the score a file holds; None if it is damaged."""
+    try:
+        return msgspec.json.decode(content, type=Score)
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

@@ -11,12 +11,13 @@ from typing import Any
 import msgspec
 
 from longhaul.runs.directory import RunDirectory
+from longhaul.runs.films import film_caption, parse_film_notes
 from longhaul.runs.reader import RunState, read_checkpoints
 from longhaul.web.buckets import Stretches
 from longhaul.web.curves import Window
 from longhaul.web.library import Library, OpenRun
 from longhaul.web.shelf import Shelf, read_small
-from longhaul.web.story import hint_text
+from longhaul.web.story import Happening, hint_text
 
 FILMS = (".mp4", ".gif")
 PICTURES = (".png",)
@@ -41,7 +42,7 @@ def tell_run(library: Library, name: str) -> dict[str, Any] | None:
     run, entry, state = library.open(name), library.entry(name), library.state(name)
     if run is None or entry is None:
         return None
-    found: dict[str, Any] = {"entry": entry, **_tell_read(run)}
+    found: dict[str, Any] = {"entry": entry, **_tell_read(run, entry)}
     directory = library.directory(name)
     if directory is None or state is None:
         return found
@@ -49,26 +50,48 @@ def tell_run(library: Library, name: str) -> dict[str, Any] | None:
         **found,
         "record": _tell_record(state),
         "beat": None if state.beat is None else msgspec.to_builtins(state.beat),
-        "films": list(library.shelf.files(directory.media, FILMS)),
+        "films": _tell_films(library.shelf, directory),
         "plots": list(library.shelf.files(directory.plots, PICTURES)),
         "checkpoints": _tell_checkpoints(library.shelf, directory),
         "panels": _tell_panels(directory),
     }
 
 
-def _tell_read(run: OpenRun) -> dict[str, Any]:
+def _tell_films(shelf: Shelf, directory: RunDirectory) -> list[dict[str, str]]:
+    names = shelf.files(directory.media, FILMS)
+    if not names:
+        return []  # none, or a folder that leads elsewhere
+    notes = parse_film_notes(read_small(directory.film_notes) or b"")
+    return [{"name": name, "caption": film_caption(name, notes)} for name in names]
+
+
+def _resolved(hint: Happening, entry: Mapping[str, Any]) -> str:
+    """Return why a hint has had its time; nothing if it still counts."""
+    if entry.get("solved"):
+        return "the target was reached"
+    silent = float(entry["iteration"]) - (hint.iteration or 0.0)
+    if hint.iteration is not None and silent > hint.silence:
+        return f"not seen again for {silent:,.0f} iterations"
+    return ""
+
+
+def _tell_read(run: OpenRun, entry: Mapping[str, Any]) -> dict[str, Any]:
     with run.lock:
         story, curves = run.story, run.curves
         hints = {**story.session_hints, **story.hints}
         return {
             "read": curves.share_read,
             "metrics": list(curves.names),
+            "constants": curves.constants,
             "settings": [
                 name for name in curves.settings.names if name not in ("iteration", "env_steps")
             ],
             "left_out": curves.metrics.buckets.left_out,
             "skipped": curves.metrics.skipped + curves.timings.skipped,
-            "hints": [{**one.as_row(), "text": hint_text(one)} for one in hints.values()],
+            "hints": [
+                {**one.as_row(), "text": hint_text(one), "resolved": _resolved(one, entry)}
+                for one in hints.values()
+            ],
             "decisions": list(story.decisions),
             "decision_count": story.counts["schedule"],
             "events": [one.as_row() for one in (*story.happenings, *story.sessions)],

@@ -142,6 +142,16 @@ class Buckets:
         places = np.flatnonzero(self._counts[axis, :used] > 0)
         return self._values[1, axis, places], np.cumsum(self._values[2, column, places])
 
+    @property
+    def constants(self) -> list[str]:
+        """The columns that never changed over all rows."""
+        if self.rows < 2:
+            return []
+        used = self._used()
+        low = np.fmin.reduce(self._values[0, :, :used], axis=1)
+        high = np.fmax.reduce(self._values[1, :, :used], axis=1)
+        return [name for name, column in self._columns.items() if low[column] == high[column]]
+
     def last(self, name: str) -> float | None:
         """Return the mean of the newest stretch that has the column."""
         found = self.over(name, name).mean

@@ -103,6 +103,12 @@ class RunCurves:
         return tuple(name for name in found if name not in COUNTERS)
 
     @property
+    def constants(self) -> list[str]:
+        """The metrics that never changed."""
+        found = (*self.metrics.buckets.constants, *self.timings.buckets.constants)
+        return [name for name in found if name not in COUNTERS]
+
+    @property
     def share_read(self) -> float:
         """How much of the logs is read, from 0 to 1."""
         return min(self.metrics.share_read, self.timings.share_read)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-
-import msgspec
+from dataclasses import dataclass, field
 
 from longhaul.runs.directory import RunDirectory
+from longhaul.runs.score import (
+    EPISODES,
+    SPREAD,
+    TRAINING_RETURN,
+    Measure,
+    Score,
+    newest_score,
+    parse_final_score,
+    read_measure,
+    training_score,
+)
 from longhaul.web.buckets import Buckets
 from longhaul.web.shelf import read_small, signature
-from longhaul.web.tail import Tail, only
+from longhaul.web.tail import Row, Tail, only
 
 SPARK_POINTS = 64
-RETURN = "rollout/ep_rew_mean"
-SCORE = "eval/mean_reward"
 COUNTERS = ("iteration", "env_steps", "episodes")
 _FEW = 2
 """A score measured fewer times than this makes no line; the return of training does."""
@@ -26,11 +33,13 @@ class Line:
 
     rows: int = 0
     counters: tuple[float, float, float] = (0, 0, 0)  # iteration, env_steps, episodes
-    measured_by: str = RETURN
-    """The metric that is shown: the task's own score, or the return while there is none."""
-    last: float | None = None
-    best: float | None = None
+    measure: Measure = field(default_factory=Measure)
+    score: Score | None = None
+    best: Score | None = None
+    """The best evaluation during training, the last of equal ones."""
     spark: tuple[tuple[float, float], ...] = ()
+    spark_of: str = TRAINING_RETURN
+    """The metric the small curve is of."""
     is_whole: bool = False
 
 
@@ -39,70 +48,89 @@ class Digest:
 
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory
-        self._seen: tuple[int, int, int] | None = None
-        self._score = _score_name(directory)
+        self._seen: tuple[object, ...] | None = None
+        self._measure = _read_measure(directory)
         self._tail = self._follow()
         self._begin()
 
     def _follow(self) -> Tail:
-        return Tail(self._directory.metrics, only((*COUNTERS, RETURN, self._score)))
+        names = (TRAINING_RETURN, self._measure.metric, SPREAD, EPISODES)
+        return Tail(self._directory.metrics, only((*COUNTERS, *names)))
 
     def _begin(self) -> None:
         self._buckets = Buckets(SPARK_POINTS)
-        self._best: dict[str, float] = {}
-        self._newest: dict[str, float] = {}
+        self._counters: dict[str, float] = {}
+        self._evaluation: Score | None = None
+        self._training: Score | None = None
+        self._best: Score | None = None
         self._rows = 0
-        self.line = Line()
+        self.line = Line(measure=self._measure)
 
     @property
     def has_news(self) -> bool:
-        """Whether the log changed since it was last read to its end."""
-        return not self.line.is_whole or signature(self._directory.metrics) != self._seen
+        """Whether a file it reads changed since it was last read to its end."""
+        return not self.line.is_whole or self._signatures() != self._seen
+
+    def _signatures(self) -> tuple[object, ...]:
+        return (signature(self._directory.metrics), signature(self._directory.final_score))
 
     def advance(self) -> bool:
         """Read a piece; tell whether there is more."""
-        before = signature(self._directory.metrics)
-        if self._tail.offset == 0 and (score := _score_name(self._directory)) != self._score:
+        before = self._signatures()
+        if self._tail.offset == 0 and (found := _read_measure(self._directory)) != self._measure:
             # A run writes down what it is measured by when it begins, maybe after we looked.
-            self._score, self._tail = score, self._follow()
+            self._measure, self._tail = found, self._follow()
         piece = self._tail.next_piece()
         if piece.restarted:
             self._begin()
         self._buckets.append(piece.rows)
         self._rows += len(piece.rows)
-        for name in (*COUNTERS, RETURN, self._score):
-            values = [row[name] for row in piece.rows if name in row]
-            numbers = [value for value in values if isinstance(value, (int, float))]
-            if numbers:
-                self._newest[name] = numbers[-1]
-                self._best[name] = max(self._best.get(name, -math.inf), *numbers)
+        for row in piece.rows:
+            self._take(row)
         if piece.is_last:
             self._seen = before
         self.line = self._sum_up(is_whole=piece.is_last)
         return not piece.is_last
 
+    def _take(self, row: Row) -> None:
+        for name in COUNTERS:
+            value = row.get(name)
+            if isinstance(value, (int, float)) and math.isfinite(value):
+                self._counters[name] = value
+        steps = int(self._counters.get("env_steps", 0))
+        evaluation = self._measure.of(row, steps)
+        if evaluation is not None:
+            self._evaluation = evaluation
+            if self._best is None or evaluation.value >= self._best.value:
+                self._best = evaluation
+        self._training = training_score(row, steps) or self._training
+
     def _sum_up(self, *, is_whole: bool) -> Line:
-        name = self._score if self._score in self._best else RETURN
-        iteration, steps, episodes = (self._newest.get(counter, 0) for counter in COUNTERS)
+        iteration, steps, episodes = (self._counters.get(counter, 0) for counter in COUNTERS)
+        name = self._measure.metric
         found = self._buckets.over(name, "env_steps")
         if len(found) < _FEW:
-            found = self._buckets.over(RETURN, "env_steps")
+            name = TRAINING_RETURN
+            found = self._buckets.over(name, "env_steps")
+        final = self._final()
         return Line(
             rows=self._rows,
             counters=(iteration, steps, episodes),
-            measured_by=name,
-            last=self._newest.get(name),
-            best=self._best.get(name),
+            measure=self._measure,
+            score=newest_score(final, self._evaluation, self._training, env_steps=int(steps)),
+            best=self._best,
             spark=tuple(zip(found.x.tolist(), found.mean.tolist(), strict=True)),
+            spark_of=name,
             is_whole=is_whole,
         )
 
+    def _final(self) -> Score | None:
+        """Return the final evaluation; none from a folder that leads elsewhere."""
+        if self._directory.evaluations.is_symlink():
+            return None
+        return parse_final_score(read_small(self._directory.final_score) or b"")
 
-def _score_name(directory: RunDirectory) -> str:
-    """Return the metric a task is measured by, as its run wrote it down."""
-    try:
-        shown = msgspec.json.decode(read_small(directory.panels) or b"{}")
-    except (msgspec.DecodeError, RecursionError):
-        return SCORE
-    name = shown.get("score") if isinstance(shown, dict) else None
-    return name if isinstance(name, str) else SCORE
+
+def _read_measure(directory: RunDirectory) -> Measure:
+    """Return what a run is measured by, as it wrote it down."""
+    return read_measure(read_small(directory.panels) or b"", read_small(directory.config) or b"")

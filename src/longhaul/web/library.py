@@ -7,16 +7,19 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from longhaul.core.errors import ConfigError
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.reader import RunState, read_run
 from longhaul.web.curves import RunCurves
 from longhaul.web.digest import Digest
-from longhaul.web.shelf import SMALL_FILE, Shelf, signature
+from longhaul.web.progress import Goal, read_goal
+from longhaul.web.shelf import SMALL_FILE, Shelf, read_small, signature
 from longhaul.web.standing import STUCK_SECONDS, Standing, standing
 from longhaul.web.story import Story
 from longhaul.web.tail import Tail
@@ -74,6 +77,7 @@ class Book:
     directory: RunDirectory
     digest: Digest
     state: RunState | None = None
+    goal: Goal = field(default_factory=Goal)
     seen: tuple[object, ...] = ()
     problem: str = ""
 
@@ -190,10 +194,15 @@ class Library:
             "steps": steps,
             "iteration": iteration,
             "episodes": episodes,
-            "score": line.last,
-            "best": line.best,
-            "measured_by": line.measured_by,
+            "score": None if line.score is None else msgspec.to_builtins(line.score),
+            "interval": "" if line.score is None else line.score.interval,
+            "solved": None if line.score is None else line.score.is_solved,
+            "target": line.measure.target,
+            "best": None if line.best is None else msgspec.to_builtins(line.best),
+            "measured_by": line.measure.metric,
             "spark": line.spark,
+            "spark_of": line.spark_of,
+            "share": book.goal.share(steps=steps, iteration=iteration),
         }
         if state is None:
             return found
@@ -211,6 +220,7 @@ class Library:
                 "stage": state.beat.stage,
                 "beat": state.beat.wall,
                 "fps": state.beat.rates.get("time/fps"),
+                "left": book.goal.seconds_left(state.beat, steps=steps, iteration=iteration),
             }
         return found
 
@@ -246,7 +256,7 @@ class Library:
 def _look(book: Book) -> None:
     """Read how a run stands, if any of the files that tell it changed."""
     run = book.directory
-    files = (run.record, run.heartbeat, run.lock)
+    files = (run.record, run.heartbeat, run.lock, run.config)
     found = tuple(map(signature, files))
     if found == book.seen:
         return
@@ -255,6 +265,7 @@ def _look(book: Book) -> None:
     if any(_is_odd(path, one) for path, one in pairs):
         book.state, book.problem = None, "its files are not those of a run"
         return
+    book.goal = read_goal(read_small(run.config) or b"")
     try:
         book.state, book.problem = read_run(run), ""
     except ConfigError as error:

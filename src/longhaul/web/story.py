@@ -14,6 +14,8 @@ from longhaul.web.tail import Row, Tail
 MOST_KEPT = 400
 MOST_SETTINGS = 100
 LONGEST_TEXT = 2000
+LONGEST_COOLDOWN = 500
+"""Iterations a rule waits at most before it speaks for the second time, twice as many each time."""
 _PLACE = ("event", "time", "iteration", "env_steps", "pid", "host")
 
 
@@ -26,6 +28,13 @@ class Happening:
     iteration: float | None
     time: str
     facts: dict[str, str]
+
+    @property
+    def silence(self) -> float:
+        """Iterations after which a hint would have been given again, did it still hold."""
+        times = self.facts.get("times", "")
+        told = int(times) if times.isdecimal() and len(times) < 10 else 1
+        return LONGEST_COOLDOWN * 2.0 ** min(max(told, 1) - 1, 30)
 
     def as_row(self) -> dict[str, Any]:
         """Return plain values."""

@@ -2,7 +2,7 @@
 import { make, setText } from "./dom.js";
 import { compact, duration, figure } from "./words.js";
 
-const HEIGHT = 190;
+const height = () => (window.innerWidth < 600 ? 150 : 190);
 const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
 const AXIS_FONT = "11px system-ui, sans-serif";
 
@@ -28,13 +28,15 @@ export function smooth(x, values, weight) {
 }
 
 export class Chart {
-  // spec: title, names, right (names with an axis of their own), stepped, note
+  // spec: title, names, right (names with an axis of their own), labels, bands, aside, target, stepped, note
   constructor(spec, view) {
     this.spec = spec;
     this.view = view;
     this.plot = null;
     this.shape = "";
     this.curves = [];
+    this.bands = [];
+    this.aside = [];
     this.isVisible = false;
     this.value = make("span", { class: "value" });
     this.place = make("div", { class: "plot" });
@@ -49,27 +51,48 @@ export class Chart {
     this.element.addEventListener("keydown", (event) => this.steer(event));
   }
 
-  get names() { return [...this.spec.names, ...(this.spec.right ?? [])]; }
+  // Everything that must be asked for.
+  get names() {
+    const beside = [...(this.spec.bands ?? []).flatMap(({ low, high }) => [low, high]), ...(this.spec.aside ?? []).map(([name]) => name)];
+    return [...this.lineNames, ...beside];
+  }
+
+  get lineNames() { return [...this.spec.names, ...(this.spec.right ?? [])]; }
 
   // answer: what /api/curves returned for this chart's names, runs in the order of the legend
   update(answer) {
-    const several = this.names.length > 1;
-    this.curves = this.view.runs.flatMap((run, at) => this.names.flatMap((name, place) => {
+    // Bands and quantiles of several runs would hide each other: the main line is compared.
+    const alone = this.view.runs.length === 1;
+    const names = alone || !this.spec.bands ? this.lineNames : this.lineNames.slice(0, 1);
+    this.curves = this.view.runs.flatMap((run, at) => names.flatMap((name, place) => {
       const found = answer.runs[run]?.[name];
       if (!found) return [];
-      const tint = several ? place + at * this.names.length : at;
-      const label = several
-        ? (this.view.runs.length > 1 ? `${name} · ${this.view.label(run)}` : name)
-        : this.view.label(run);
-      return [{ ...found, label, tint, right: (this.spec.right ?? []).includes(name) }];
+      const tint = names.length > 1 ? place + at * names.length : at;
+      return [{ ...found, label: this.label(name, run, names.length > 1), tint, right: (this.spec.right ?? []).includes(name) }];
     }));
+    const own = answer.runs[this.view.runs[0]] ?? {};
+    this.bands = (alone ? this.spec.bands ?? [] : [])
+      .filter(({ low, high }) => own[low] && own[high])
+      .map(({ low, high, label }, at) => ({ label, tint: 0, strength: at, x: own[low].x, low: own[low].mean, high: own[high].mean }));
+    this.aside = (alone ? this.spec.aside ?? [] : [])
+      .flatMap(([name, label]) => (own[name] ? [`${label} ${figure(own[name].mean.at(-1))}`] : []));
     this.draw();
   }
 
+  label(name, run, several) {
+    const short = this.spec.labels?.[name] ?? name;
+    if (!several) return this.view.label(run);
+    return this.view.runs.length > 1 ? `${short} · ${this.view.label(run)}` : short;
+  }
+
   draw() {
-    const lines = this.curves.flatMap((curve) => this.lines(curve));
+    const tables = [
+      ...this.curves.map((curve) => [curve.x, this.lines(curve)]),
+      ...this.bands.map((band) => [band.x, this.edges(band)]),
+    ];
+    const lines = tables.flatMap(([, some]) => some);
     const shape = JSON.stringify([
-      lines.map(({ values, x, ...rest }) => rest), this.view.log, this.view.over, this.place.clientWidth,
+      lines.map(({ values, ...rest }) => rest), this.view.log, this.view.over, this.place.clientWidth, this.spec.target,
       document.documentElement.dataset.theme,
     ]);
     this.tell();
@@ -79,8 +102,8 @@ export class Chart {
       this.shape = "";
       return;
     }
-    const tables = this.curves.map((curve) => [curve.x, ...this.lines(curve).map((line) => line.values)]);
-    const data = tables.length === 1 ? tables[0] : uPlot.join(tables);
+    const columns = tables.map(([x, some]) => [x, ...some.map((line) => line.values)]);
+    const data = columns.length === 1 ? columns[0] : uPlot.join(columns);
     if (this.plot && shape === this.shape) {
       this.plot.setData(data, true);
     } else {
@@ -94,13 +117,18 @@ export class Chart {
   lines(curve) {
     const weight = this.spec.stepped ? 0 : this.view.smoothing;
     const found = [];
-    const base = { label: curve.label, tint: curve.tint, right: curve.right, x: null };
+    const base = { label: curve.label, tint: curve.tint, right: curve.right, strength: 0 };
     if (weight > 0) found.push({ ...base, kind: "raw", values: curve.mean });
     found.push({ ...base, kind: "line", values: smooth(curve.x, curve.mean, weight) });
-    if (curve.low && this.curves.length === 1 && !this.spec.stepped) {
+    if (curve.low && this.curves.length === 1 && !this.bands.length && !this.spec.stepped) {
       found.push({ ...base, kind: "high", values: curve.high }, { ...base, kind: "low", values: curve.low });
     }
     return found;
+  }
+
+  edges({ label, tint, strength, low, high }) {
+    const base = { label, tint, strength, right: false };
+    return [{ ...base, kind: "high", values: high }, { ...base, kind: "low", values: low }];
   }
 
   options(lines) {
@@ -113,14 +141,16 @@ export class Chart {
       values: (plot, splits) => splits.map((split) => (split === null ? "" : figure(split))),
     });
     const distr = this.view.log ? 3 : 1;
-    const band = lines.findIndex((line) => line.kind === "high") + 1;
     const hasRight = lines.some((line) => line.right);
+    const bands = lines.flatMap(({ kind, tint, strength }, at) => (
+      kind === "high" ? [{ series: [at + 1, at + 2], fill: `${colour(tint)}${strength ? "3a" : "1f"}` }] : []
+    ));
     return {
       width: Math.max(this.place.clientWidth, 200),
-      height: HEIGHT,
+      height: height(),
       scales: {
         x: { time: false, range: (plot, low, high) => this.view.window ?? [low, high === low ? low + 1 : high] },
-        y: { distr },
+        y: { distr, ...(distr === 1 ? { range: (plot, low, high) => this.reach(low, high) } : {}) },
         ...(hasRight ? { right: { distr } } : {}),
       },
       axes: [
@@ -129,10 +159,13 @@ export class Chart {
         ...(hasRight ? [axis("right", 1)] : []),
       ],
       series: [
-        { label: this.view.overWords, value: (plot, value) => (value === null ? "–" : across(value)) },
+        {
+          label: this.view.overWords,
+          value: (plot, value, at, index) => across(index === null ? plot.data[0].at(-1) : value),
+        },
         ...lines.map((line) => this.series(line)),
       ],
-      bands: band ? [{ series: [band, band + 1], fill: `${colour(lines[0].tint)}2e` }] : [],
+      bands,
       cursor: {
         drag: { x: true, y: false, setScale: false },
         sync: { key: "longhaul" },
@@ -140,8 +173,40 @@ export class Chart {
         points: { size: 6 },
       },
       legend: { show: this.curves.length > 1 },
-      hooks: { setSelect: [(plot) => this.selected(plot)] },
+      hooks: { setSelect: [(plot) => this.selected(plot)], draw: [(plot) => this.drawTarget(plot, style)] },
     };
+  }
+
+  // A flat curve gets an axis a little wider than nothing, and the target is always on it.
+  reach(low, high) {
+    if (low === null || high === null) return [0, 1];
+    const goal = this.spec.target ?? null;
+    const [least, most] = goal === null ? [low, high] : [Math.min(low, goal), Math.max(high, goal)];
+    if (least !== most) return uPlot.rangeNum(least, most, 0.1, true);
+    const room = Math.abs(least) * 0.1 || 1;
+    return [least - room, most + room];
+  }
+
+  drawTarget(plot, style) {
+    const goal = this.spec.target ?? null;
+    if (goal === null) return;
+    const { ctx, bbox } = plot;
+    const y = Math.round(plot.valToPos(goal, "y", true));
+    if (y < bbox.top || y > bbox.top + bbox.height) return;
+    const ink = style.getPropertyValue("--good").trim();
+    ctx.save();
+    ctx.strokeStyle = ctx.fillStyle = ink;
+    ctx.lineWidth = devicePixelRatio;
+    ctx.setLineDash([4 * devicePixelRatio, 4 * devicePixelRatio]);
+    ctx.beginPath();
+    ctx.moveTo(bbox.left, y);
+    ctx.lineTo(bbox.left + bbox.width, y);
+    ctx.stroke();
+    ctx.font = `${10 * devicePixelRatio}px system-ui, sans-serif`;
+    ctx.textAlign = "left";
+    ctx.textBaseline = "alphabetic";
+    ctx.fillText(`target ${figure(goal)}`, bbox.left + 4 * devicePixelRatio, y + 11 * devicePixelRatio);
+    ctx.restore();
   }
 
   series({ kind, label, tint, right }) {
@@ -197,13 +262,15 @@ export class Chart {
       return `${label}: ${x.length} points from ${compact(x[0])} to ${compact(x.at(-1))} ${this.view.overWords}, `
         + `first ${figure(mean[0])}, lowest ${figure(lowest)}, highest ${figure(highest)}, last ${figure(mean.at(-1))}.`;
     });
-    setText(this.words, told.join(" "));
-    setText(this.value, this.curves.length === 1 ? figure(this.curves[0].mean.at(-1)) : "");
+    for (const { label, low, high } of this.bands) told.push(`${label}: last ${figure(low.at(-1))} to ${figure(high.at(-1))}.`);
+    setText(this.words, [...told, ...this.aside].join(" "));
+    const single = this.curves.length === 1 || this.bands.length;
+    setText(this.value, single ? [figure(this.curves[0].mean.at(-1)), ...this.aside].join(", ") : "");
   }
 
   resize() {
     if (this.plot && this.place.clientWidth > 0) {
-      this.plot.setSize({ width: Math.max(this.place.clientWidth, 200), height: HEIGHT });
+      this.plot.setSize({ width: Math.max(this.place.clientWidth, 200), height: height() });
     }
   }
 }

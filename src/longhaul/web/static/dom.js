@@ -30,7 +30,7 @@ export function setText(element, text) {
   if (element.textContent !== next) element.textContent = next;
 }
 
-const NUMBERS = new Set(["Step", "Steps", "Size", "Score", "Process"]);
+const NUMBERS = new Set(["Step", "Steps", "Size", "Evaluation", "Process"]);
 
 export function table(header, rows, caption) {
   return make(
@@ -51,6 +51,10 @@ export function runAddress(ids) {
   const query = new URLSearchParams();
   for (const id of ids) query.append("run", id);
   return `/run?${query}`;
+}
+
+export function runLabel(entry, id) {
+  return entry?.name ? `${entry.name}, seed ${entry.seed}` : id;
 }
 
 export function fileAddress(kind, id, name) {

@@ -2,22 +2,31 @@
 import { byId, make, runAddress, setText } from "./dom.js";
 import { followTheme, listen, ask } from "./server.js";
 import { spark } from "./spark.js";
-import { compact, figure, moment } from "./words.js";
+import { compact, duration, figure, moment } from "./words.js";
 
 const STATUSES = ["running", "stalled", "crashed", "failed", "stopped", "finished"];
 const MOST_ROWS = 300;
+// Scores of another task or metric, or of training, are no better and no worse: they are kept apart.
+const RANKS = ["final evaluation", "evaluation", "training return"];
+function scoreKind(run) {
+  if (!run.score) return "~";
+  return `${run.score.source === RANKS[2] ? 1 : 0} ${run.task ?? ""} ${run.score.metric}`;
+}
+const bestKind = (run) => (run.best ? `${run.task ?? ""} ${run.best.metric}` : "~");
+
 const COLUMNS = [
   { title: "Status", key: (run) => STATUSES.indexOf(run.status) },
   { title: "Run", key: (run) => run.name ?? run.id },
   { title: "Task", key: (run) => run.task ?? "" },
   { title: "Seed", key: (run) => run.seed ?? -1, number: true },
-  { title: "Steps", key: (run) => run.steps, number: true },
+  { title: "Progress", key: (run) => run.steps, number: true },
   { title: "Steps/s", key: (run) => (run.status === "running" ? run.fps ?? 0 : -1), number: true },
-  { title: "Score", key: (run) => run.score ?? -Infinity, number: true },
-  { title: "Best", key: (run) => run.best ?? -Infinity, number: true },
-  { title: "Course", key: (run) => run.best ?? -Infinity },
-  { title: "Begun", key: (run) => run.created },
+  { title: "Score", key: (run) => run.score?.value ?? -Infinity, kind: scoreKind, number: true },
+  { title: "Best evaluation", key: (run) => run.best?.value ?? -Infinity, kind: bestKind, number: true },
+  { title: "Trend", key: (run) => run.best?.value ?? -Infinity, kind: bestKind },
+  { title: "Started", key: (run) => run.created },
 ];
+const SHORT = { "final evaluation": "final", evaluation: "evaluation", "training return": "training" };
 
 const runs = new Map();
 const lines = new Map();
@@ -39,18 +48,18 @@ function line(run) {
     badge: make("span", { class: "badge" }),
     link: make("a", { href: runAddress([run.id]) }),
     task: make("td", { class: "task" }),
-    seed: make("td", { class: "number" }),
-    steps: make("td", { class: "number" }),
-    speed: make("td", { class: "number" }),
-    score: make("td", { class: "number" }),
-    best: make("td", { class: "number" }),
-    course: make("td"),
-    begun: make("td", { class: "faint" }),
+    seed: make("td", { class: "number seed" }),
+    steps: make("td", { class: "number steps" }),
+    speed: make("td", { class: "number speed" }),
+    score: make("td", { class: "number score" }, make("b"), " ", make("small")),
+    best: make("td", { class: "number best" }),
+    trend: make("td", { class: "trend" }),
+    started: make("td", { class: "faint started" }),
   };
   const row = make(
-    "tr", {}, make("td", {}, box), make("td", {}, cells.badge),
+    "tr", {}, make("td", { class: "box" }, box), make("td", { class: "status" }, cells.badge),
     make("th", { scope: "row", class: "run-name" }, cells.link), cells.task, cells.seed, cells.steps,
-    cells.speed, cells.score, cells.best, cells.course, cells.begun,
+    cells.speed, cells.score, cells.best, cells.trend, cells.started,
   );
   return { row, cells, spark: "" };
 }
@@ -67,18 +76,35 @@ function fill(run) {
   setText(cells.task, run.task ?? "");
   cells.task.title = run.task ?? "";
   setText(cells.seed, run.seed ?? "");
-  setText(cells.steps, compact(run.steps));
+  setText(cells.steps, progress(run));
   setText(cells.speed, run.status === "running" && run.fps ? compact(Math.round(run.fps)) : "");
-  setText(cells.score, figure(run.score));
-  setText(cells.best, figure(run.best));
-  cells.score.title = cells.best.title = run.measured_by;
-  setText(cells.begun, moment(run.created));
-  const course = JSON.stringify(run.spark);
-  if (course !== shown.spark) {
-    shown.spark = course;
-    cells.course.replaceChildren(run.spark.length > 1 ? spark(run.spark) : run.read ? "" : "…");
-    cells.course.title = run.measured_by;
+  const [value, source] = cells.score.children;
+  setText(value, figure(run.score?.value));
+  setText(source, run.score ? SHORT[run.score.source] : "");
+  cells.score.classList.toggle("good", run.solved === true);
+  cells.score.classList.toggle("bad", run.solved === false && run.status === "finished");
+  cells.score.title = scoreWords(run);
+  setText(cells.best, figure(run.best?.value));
+  cells.best.title = run.best ? `${run.best.metric} at ${compact(run.best.env_steps)} steps` : "no evaluation during training";
+  setText(cells.started, moment(run.created));
+  const trend = JSON.stringify(run.spark);
+  if (trend !== shown.spark) {
+    shown.spark = trend;
+    cells.trend.replaceChildren(run.spark.length > 1 ? spark(run.spark) : run.read ? "" : "…");
+    cells.trend.title = run.spark_of;
   }
+}
+
+function progress(run) {
+  const done = run.share === null || run.share === undefined ? "" : ` · ${Math.floor(run.share * 100)} %`;
+  const left = run.status === "running" && run.left != null ? `, ${duration(run.left)} left` : "";
+  return `${compact(run.steps)}${run.status === "finished" ? "" : done}${left}`;
+}
+
+function scoreWords(run) {
+  if (!run.score) return "";
+  const goal = run.target === null ? "" : `target ${figure(run.target)}${run.solved === null ? "" : run.solved ? " reached" : " not reached"}`;
+  return [`${run.score.source}: ${run.score.metric}`, run.score.suite ? `suite ${run.score.suite}` : "", run.interval, goal].filter(Boolean).join("; ");
 }
 
 function matches(run) {
@@ -89,9 +115,11 @@ function matches(run) {
 
 function show() {
   pending = false;
-  const { key } = COLUMNS[order.column];
+  const { key, kind = () => "" } = COLUMNS[order.column];
   const sign = order.descending ? -1 : 1;
   const found = [...runs.values()].filter(matches).sort((one, other) => {
+    const [first, second] = [kind(one), kind(other)];
+    if (first !== second) return first < second ? -1 : 1;
     const [a, b] = [key(one), key(other)];
     return sign * (a < b ? -1 : a > b ? 1 : one.id < other.id ? -1 : 1);
   });

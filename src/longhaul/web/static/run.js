@@ -1,14 +1,18 @@
 // A run's page: curves of one or several runs, live, and everything else the first of them tells.
 import { Chart, colour, dash } from "./chart.js";
-import { byId, make, runAddress, setText, svg } from "./dom.js";
+import { byId, make, runAddress, runLabel, setText, svg } from "./dom.js";
+import { chartSpecs } from "./families.js";
 import {
   showCheckpoints, showConfigs, showDecisions, showEvents, showFacts, showFilms, showHints, showWorkers,
 } from "./sections.js";
 import { ask, followTheme, listen } from "./server.js";
 
 const OVER_WORDS = { steps: "steps", iteration: "iterations", seconds: "seconds" };
-const FIRST_GROUPS = ["eval", "rollout", "env", "reward", "train", "policy", "gate", "curriculum", "starts", "tail", "replay"];
-const OPEN_GROUPS = new Set(["eval", "rollout", "env", "reward", "train"]);
+const MAIN = "most important";
+const MAIN_METRICS = [
+  "rollout/ep_rew_mean", "rollout/ep_len_mean", "train/value_loss", "train/approx_kl", "train/explained_variance",
+];
+const FIRST_GROUPS = [MAIN, "eval", "rollout", "env", "reward", "train", "policy", "gate", "curriculum", "starts", "tail", "replay"];
 const REFRESH_MILLISECONDS = 2000;
 const SLICE_MILLISECONDS = 25;
 const MOST_NAMES = 60;
@@ -24,10 +28,8 @@ const view = {
   smoothing: 0,
   log: false,
   window: null,
-  label: (id) => {
-    const entry = entries.get(id);
-    return entry?.name ? `${entry.name} s${entry.seed}` : id;
-  },
+  constants: false,
+  label: (id) => runLabel(entries.get(id), id),
   zoom: (window) => {
     view.window = window;
     byId("reset").disabled = window === null;
@@ -122,10 +124,10 @@ function groupOf(title) {
       "details", { class: "group", "data-group": title },
       make("summary", {}, title, " ", make("span", { class: "faint" })), make("div", { class: "grid" }),
     );
-    group.open = title === "for this task" || OPEN_GROUPS.has(title);
+    group.open = title === MAIN;
     const rank = (name) => {
       const at = FIRST_GROUPS.indexOf(name);
-      return name === "for this task" ? -1 : at < 0 ? FIRST_GROUPS.length : at;
+      return at < 0 ? FIRST_GROUPS.length : at;
     };
     const later = [...places.children].find((one) => rank(one.dataset.group) > rank(title));
     places.insertBefore(group, later ?? null);
@@ -133,26 +135,39 @@ function groupOf(title) {
   return group;
 }
 
-function addChart(title, spec) {
-  const key = `${title}\n${spec.title}`;
-  if (charts.has(key)) return;
-  const chart = new Chart(spec, view);
-  charts.set(key, chart);
-  const group = groupOf(title);
-  group.lastElementChild.append(chart.element);
-  setText(group.querySelector("summary .faint"), String(group.lastElementChild.children.length));
-  watch(chart);
-}
-
-function showCharts({ metrics, panels, settings }) {
+// What the task asks for, then returns, lengths and how learning goes; all else by its group.
+function wantedCharts({ metrics, panels, settings, entry }) {
   const known = new Set(metrics);
+  const goal = (names) => (names.includes(entry.measured_by) ? { target: entry.target } : {});
+  const wanted = [];
   for (const panel of panels ?? []) {
     const names = panel.metrics.filter((name) => known.has(name));
     const right = panel.right.filter((name) => known.has(name) || settings.includes(name));
-    if (names.length) addChart("for this task", { title: panel.title, names, right, note: panel.note });
+    if (names.length) {
+      wanted.push([MAIN, { key: `panel ${panel.title}`, title: panel.title, names, right, members: names, note: panel.note, ...goal(names) }]);
+    }
   }
-  for (const name of metrics) {
-    addChart(name.includes("/") ? name.split("/")[0] : "other", { title: name, names: [name] });
+  const specs = chartSpecs(metrics).map((spec) => ({ ...spec, ...goal(spec.members) }));
+  const main = [entry.measured_by, ...MAIN_METRICS];
+  const place = (spec) => main.findIndex((name) => spec.members.includes(name));
+  const first = specs.filter((spec) => place(spec) >= 0).sort((one, other) => place(one) - place(other));
+  wanted.push(...first.map((spec) => [MAIN, spec]));
+  for (const spec of specs) {
+    if (place(spec) < 0) wanted.push([spec.title.includes("/") ? spec.title.split("/")[0] : "other", spec]);
+  }
+  return wanted;
+}
+
+let shownSpecs = "";
+let constants = new Set();
+function showCharts(found) {
+  const { settings } = found;
+  constants = new Set(found.constants);
+  const wanted = wantedCharts(found);
+  const text = JSON.stringify(wanted);
+  if (text !== shownSpecs) {
+    shownSpecs = text;
+    arrange(wanted);
   }
   for (const name of settings) {
     if (lanes.has(name)) continue;
@@ -164,14 +179,45 @@ function showCharts({ metrics, panels, settings }) {
   find();
 }
 
+// Charts stay when their metrics stay, so that nobody loses their place.
+function arrange(wanted) {
+  const kept = new Set();
+  for (const [title, spec] of wanted) {
+    const key = JSON.stringify([title, spec]);
+    kept.add(key);
+    if (!charts.has(key)) {
+      const chart = new Chart(spec, view);
+      charts.set(key, chart);
+      watch(chart);
+    }
+    groupOf(title).lastElementChild.append(charts.get(key).element);
+  }
+  for (const [key, chart] of charts) {
+    if (kept.has(key)) continue;
+    charts.delete(key);
+    watched.delete(chart.element);
+    seen.unobserve(chart.element);
+    sized.unobserve(chart.element);
+    chart.element.remove();
+  }
+}
+
 function find() {
   const words = byId("find").value.toLowerCase().split(/\s+/).filter(Boolean);
+  let hiding = 0;
   for (const chart of charts.values()) {
     const text = [chart.spec.title, ...chart.names].join(" ").toLowerCase();
-    chart.element.hidden = !words.every((word) => text.includes(word));
+    // A metric that is the same in one run may differ in another.
+    const isFlat = view.runs.length === 1 && chart.spec.members.every((name) => constants.has(name));
+    hiding += isFlat;
+    chart.element.hidden = !words.every((word) => text.includes(word)) || (isFlat && !view.constants && !words.length);
   }
+  byId("constants-label").hidden = !hiding;
+  setText(byId("constants-label").lastElementChild, `show ${hiding} ${hiding === 1 ? "constant" : "constants"}`);
   for (const group of byId("charts").children) {
-    group.hidden = [...group.lastElementChild.children].every((one) => one.hidden);
+    const shown = [...group.lastElementChild.children].filter((one) => !one.hidden);
+    group.hidden = !shown.length;
+    setText(group.querySelector("summary .faint"), String(shown.length));
     if (words.length && !group.hidden) group.open = true;
   }
 }
@@ -214,7 +260,8 @@ function setRuns(runs) {
 async function fetchConfigs() {
   try {
     const found = await ask("/api/configs", view.runs.map((id) => ["run", id]));
-    showConfigs(found, view.label, byId("differing").checked);
+    byId("differing-label").hidden = found.runs.length < 2;
+    showConfigs(found, view.label, { onlyDiffering: byId("differing").checked, words: byId("find-key").value });
   } catch {
     setTimeout(fetchConfigs, REFRESH_MILLISECONDS);
   }
@@ -236,12 +283,19 @@ async function fetchRun() {
     showEvents(found.events, found.counts);
     showWorkers(found);
     showFilms(id, found.films ?? [], found.plots ?? []);
-    showCheckpoints(found.checkpoints ?? []);
+    showCheckpoints(found.checkpoints ?? [], found.entry);
+    hideEmpty(found);
   } catch (error) {
     if (String(error).includes("404")) setText(byId("words"), "There is no such run.");
   } finally {
     fetchingRun = false;
   }
+}
+
+function hideEmpty({ settings = [], films = [], plots = [] }) {
+  byId("schedules").hidden = !settings.length;
+  byId("films").hidden = !films.length && !plots.length;
+  for (const link of document.querySelectorAll(".jump a")) link.hidden = byId(link.hash.slice(1)).hidden;
 }
 
 function showEntry(entry) {
@@ -251,7 +305,9 @@ function showEntry(entry) {
   const badge = byId("status");
   badge.dataset.status = entry.status;
   setText(badge, entry.status);
-  setText(byId("words"), entry.words ?? "");
+  const staging = entry.status === "running" && entry.words === entry.stage;
+  setText(byId("words"), staging ? `stage: ${entry.words}` : entry.words ?? "");
+  byId("solved").hidden = !entry.solved;
 }
 
 let last = 0;
@@ -303,7 +359,20 @@ byId("overlay").addEventListener("change", (event) => {
 });
 byId("reset").addEventListener("click", () => view.zoom(null));
 byId("find").addEventListener("input", find);
+byId("constants").addEventListener("change", (event) => {
+  view.constants = event.target.checked;
+  find();
+});
 byId("differing").addEventListener("change", fetchConfigs);
+byId("find-key").addEventListener("input", fetchConfigs);
+for (const part of document.querySelectorAll("details.part")) {
+  part.open = part.dataset.open === "wide" && window.innerWidth > 700;
+  byId(part.id).addEventListener("toggle", fetchCurves);
+}
+// A link to a folded part opens it.
+const openPart = () => { if (location.hash) { const part = byId(location.hash.slice(1)); if (part instanceof HTMLDetailsElement) part.open = true; } };
+window.addEventListener("hashchange", openPart);
+openPart();
 document.addEventListener("visibilitychange", refreshSoon);
 followTheme(() => {
   showLegend();

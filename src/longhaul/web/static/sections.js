@@ -3,6 +3,7 @@ import { byId, fileAddress, make, setText, table } from "./dom.js";
 import { bytes, compact, duration, figure, moment } from "./words.js";
 
 const MOST_ROWS = 60;
+const SOURCES = { final: "final evaluation", evaluation: "evaluation", training: "training return" };
 
 // Drawn again only when it differs, so that nobody loses their place.
 function renew(place, content, draw) {
@@ -28,39 +29,74 @@ function shortened(rows, header, caption) {
   return parts;
 }
 
-export function showFacts({ entry, record, beat }) {
+const count = (id, text) => setText(byId(id).querySelector("summary .faint"), text);
+
+// The score against its target: what a run is judged by, and where the figure comes from.
+function scoreFact({ score, interval, solved, target }) {
+  if (!score) return { name: "Score", value: "–", note: "nothing was measured yet", kind: "score" };
+  const isTraining = score.source === SOURCES.training;
+  const name = { [SOURCES.final]: "Final evaluation", [SOURCES.evaluation]: "Last evaluation" }[score.source] ?? "Training return";
+  const goal = target === null ? "" : `target ${figure(target)} ${solved ? "reached" : isTraining ? "" : "not reached"}`.trim();
+  const where = score.suite ? `suite ${score.suite}` : "";
+  const kind = solved === null ? "score" : solved ? "score good" : "score bad";
+  const metric = score.metric === "eval/mean_reward" || isTraining ? "" : score.metric;
+  const notes = [metric, where, goal, isTraining ? "no evaluation yet" : interval].filter(Boolean);
+  return { name, value: figure(score.value), note: notes.join("; "), kind };
+}
+
+function progressFact({ share, left, status }) {
+  if (share === null) return null;
+  const rest = status === "running" && left != null ? `${duration(left)} left` : status;
+  return { name: "Progress", value: `${Math.floor(share * 100)} %`, note: rest, share };
+}
+
+export function showFacts({ entry, record }) {
+  const { best } = entry;
+  const isRunning = entry.status === "running";
   const facts = [
-    ["Steps", compact(entry.steps)],
-    ["Iteration", compact(entry.iteration)],
-    ["Episodes", compact(entry.episodes)],
-    [entry.measured_by, figure(entry.score)],
-    ["Best", figure(entry.best)],
-    ["Steps per second", entry.status === "running" ? figure(Math.round(entry.fps ?? 0)) : "–"],
-    ["Stage", entry.status === "running" ? beat?.stage ?? "starting" : "–"],
-    ["Begun", moment(record?.created).slice(5)],
-  ];
+    scoreFact(entry),
+    progressFact(entry),
+    best && { name: "Best evaluation", value: figure(best.value), note: `in training, at ${compact(best.env_steps)} steps${best.suite ? `, suite ${best.suite}` : ""}` },
+    { name: "Steps", value: compact(entry.steps), note: `${compact(entry.iteration)} iterations` },
+    { name: "Episodes", value: compact(entry.episodes), note: isRunning && entry.fps ? `${figure(Math.round(entry.fps))} steps per second` : "" },
+    { name: "Started", value: moment(record?.created).slice(5), note: "" },
+  ].filter(Boolean);
   const place = byId("facts");
   if (place.children.length !== facts.length) {
-    place.replaceChildren(...facts.map(() => make("div", {}, make("dt"), make("dd"))));
+    place.replaceChildren(...facts.map(() => make("div", {}, make("dt"), make("dd"), make("dd", { class: "fact-note" }))));
   }
-  facts.forEach(([name, value], at) => {
-    const [title, text] = place.children[at].children;
+  facts.forEach(({ name, value, note, kind, share }, at) => {
+    const tile = place.children[at];
+    const [title, text, below] = tile.children;
+    tile.className = kind ?? "";
+    tile.style.setProperty("--share", share === undefined ? "" : `${share * 100}%`);
+    tile.toggleAttribute("data-share", share !== undefined);
     setText(title, name);
     setText(text, value);
-    text.title = value;
+    setText(below, note);
   });
 }
 
+function hintLine(hint) {
+  const { rule, evidence, cause, advice, times } = hint.facts;
+  const place = [
+    rule, hint.step === null ? null : `at ${compact(hint.step)} steps`, Number(times) > 1 ? `told ${times} times` : null,
+    hint.resolved || null,
+  ].filter(Boolean).join(" · ");
+  const told = advice ? [`${evidence} ${cause} `, make("strong", {}, advice)] : [hint.text || "(an empty hint)"];
+  return make("li", {}, ...told, place ? make("span", { class: "faint" }, ` ${place}`) : null);
+}
+
+// Hints that had their time are folded and no longer a warning.
 export function showHints(hints) {
+  const [now, over] = [hints.filter((one) => !one.resolved), hints.filter((one) => one.resolved)];
   byId("hints").hidden = !hints.length;
-  renew(byId("hint-list"), hints, () => hints.slice(-12).reverse().map((hint) => {
-    const { rule, evidence, cause, advice, times } = hint.facts;
-    const place = [
-      rule, hint.step === null ? null : `at ${compact(hint.step)} steps`, Number(times) > 1 ? `told ${times} times` : null,
-    ].filter(Boolean).join(" · ");
-    const told = advice ? [`${evidence} ${cause} `, make("strong", {}, advice)] : [hint.text || "(an empty hint)"];
-    return make("li", {}, ...told, place ? make("span", { class: "faint" }, ` ${place}`) : null);
-  }));
+  byId("hints").classList.toggle("over", !now.length);
+  byId("old-hints").hidden = !over.length;
+  setText(byId("hints-title"), now.length ? "Hints" : "");
+  setText(byId("old-hints").firstElementChild, `${over.length} earlier ${over.length === 1 ? "hint" : "hints"}: ${over[0]?.resolved ?? ""}`);
+  renew(byId("hint-list"), now, () => now.slice(-12).reverse().map(hintLine));
+  renew(byId("old-hint-list"), over, () => over.slice(-12).reverse().map(hintLine));
 }
 
 export function showDecisions(decisions, count) {
@@ -80,6 +116,7 @@ export function showDecisions(decisions, count) {
 }
 
 export function showEvents(events, counts) {
+  count("events", String(events.length));
   renew(byId("event-list"), [events, counts], () => {
     if (!events.length) return [nothing("Nothing happened that is worth telling.")];
     const when = (one) => (one.time ? moment(one.time) : `iteration ${one.iteration ?? "?"}`);
@@ -98,7 +135,7 @@ function plain(value) {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-export function showWorkers({ entry, beat, record, workers, counts }) {
+export function showWorkers({ entry, beat, record, workers }) {
   const age = beat ? Math.max(0, Date.now() / 1000 - beat.wall) : null;
   const facts = [];
   if (beat) {
@@ -124,23 +161,25 @@ export function showWorkers({ entry, beat, record, workers, counts }) {
         make("td", { class: "faint" }, fault ? moment(fault.time) : ""), make("td", { class: "fact" }, fault?.last ?? ""),
       );
     });
+    count("processes", rows.length ? `${rows.length} workers` : "the trainer");
     return [
-      table(["Heartbeat", ""], facts.map(([name, value]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: "fact" }, value))), "What the trainer last said"),
-      rows.length
-        ? table(["Worker", "Process", "Doing", "Faults", "Last", "Error"], rows, "Workers, what they do, and faults that were survived")
-        : nothing(counts.env_fault ? "" : "No worker and no environment ever failed."),
+      table(["Trainer", ""], facts.map(([name, value]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: "fact" }, value))), "What the trainer last said"),
+      ...(rows.length
+        ? [table(["Worker", "Process", "Doing", "Faults", "Last", "Error"], rows, "Workers, what they do, and faults that were survived")]
+        : []),
     ];
   });
 }
 
 export function showFilms(id, films, plots) {
+  count("films", String(films.length));
   renew(byId("film-list"), [id, films, plots], () => {
-    const shown = films.slice().reverse().map((name) => {
+    const shown = films.slice().reverse().map(({ name, caption }) => {
       const source = fileAddress("media", id, name);
       const film = name.toLowerCase().endsWith(".gif")
-        ? make("img", { src: source, alt: `Film ${name}`, loading: "lazy" })
-        : make("video", { src: source, controls: true, preload: "metadata", playsinline: true, "aria-label": `Film ${name}` });
-      return make("figure", {}, film, make("figcaption", {}, name));
+        ? make("img", { src: source, alt: caption, loading: "lazy" })
+        : make("video", { src: source, controls: true, preload: "metadata", playsinline: true, "aria-label": caption });
+      return make("figure", { title: name }, film, make("figcaption", {}, caption));
     });
     const pictures = plots.map((name) => make(
       "figure", {}, make("img", { src: fileAddress("plots", id, name), alt: `Plot ${name}`, loading: "lazy" }), make("figcaption", {}, name),
@@ -152,28 +191,39 @@ export function showFilms(id, films, plots) {
   });
 }
 
-export function showCheckpoints(checkpoints) {
-  renew(byId("checkpoint-list"), checkpoints, () => {
+export function showCheckpoints(checkpoints, { score }) {
+  const scores = checkpoints.map((one) => one.score ?? null).filter((one) => one !== null);
+  const best = checkpoints.find((one) => scores.length && one.score === Math.max(...scores));
+  const marks = (one) => [
+    one === best ? make("span", { class: "badge", "data-status": "finished" }, "best") : null,
+    one.name === score?.checkpoint ? make("span", { class: "badge", "data-status": "running" }, `final evaluation ${figure(score.value)}`) : null,
+  ].filter(Boolean);
+  count("checkpoints", best ? `${checkpoints.length}, best ${figure(best.score)}` : String(checkpoints.length));
+  renew(byId("checkpoint-list"), [checkpoints, score], () => {
     if (!checkpoints.length) return [nothing("No checkpoint yet.")];
     const rows = checkpoints.map((one) => make(
       "tr", {}, make("th", { scope: "row", class: "mono" }, one.name),
       ...(one.problem
-        ? [make("td", { colspan: 4 }, make("span", { class: "badge", "data-status": "crashed" }, "damaged"), ` ${one.problem}`)]
+        ? [make("td", { colspan: 5 }, make("span", { class: "badge", "data-status": "crashed" }, "damaged"), ` ${one.problem}`)]
         : [
           make("td", { class: "number" }, compact(one.steps)), make("td", { class: "number" }, bytes(one.bytes)),
-          make("td", { class: "number" }, one.score === null ? "–" : `${figure(one.score)}`), make("td", { class: "faint" }, moment(one.created)),
+          make("td", { class: "number" }, one.score === null ? "–" : `${figure(one.score)}`), make("td", {}, ...marks(one)),
+          make("td", { class: "faint" }, moment(one.created)),
         ]),
     ));
-    return shortened(rows, ["Checkpoint", "Steps", "Size", "Score", "Saved"], "Checkpoints, newest first");
+    return shortened(rows, ["Checkpoint", "Steps", "Size", "Evaluation", "", "Saved"], "Checkpoints, newest first");
   });
 }
 
-export function showConfigs({ runs, rows }, label, onlyDiffering) {
-  renew(byId("config-list"), [runs, rows, onlyDiffering], () => {
-    const shown = rows.filter((row) => runs.length < 2 || !onlyDiffering || row.differs);
+export function showConfigs({ runs, rows }, label, { onlyDiffering, words }) {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = rows.filter((row) => runs.length < 2 || !onlyDiffering || row.differs)
+    .filter((row) => wanted.every((word) => `${row.key} ${row.values.join(" ")}`.toLowerCase().includes(word)));
+  count("config", runs.length > 1 ? `${rows.filter((row) => row.differs).length} of ${rows.length} keys differ` : `${rows.length} keys`);
+  renew(byId("config-list"), [runs, found, rows.length], () => {
     if (!rows.length) return [nothing("The run has no config.toml that can be read.")];
-    if (!shown.length) return [nothing("The configs are the same in every key.")];
-    const lines = shown.map((row) => make(
+    if (!found.length) return [nothing(wanted.length ? "No key matches." : "The configs are the same in every key.")];
+    const lines = found.map((row) => make(
       "tr", { "data-differs": runs.length > 1 && row.differs }, make("th", { scope: "row", class: "mono" }, row.key),
       ...row.values.map((value) => make("td", { class: "mono fact" }, value ?? "(not there)")),
     ));
