@@ -150,3 +150,12 @@ def test_logs_locks_and_replaced_files_are_opened_without_following_links(tmp_pa
     with pytest.raises(ConfigError, match="symbolic link"), storage_errors(tmp_path):
         cut_log(tmp_path / "log.jsonl", 0)
     assert victim.read_text() == "mine\n"
+
+
+def test_escape_codes_in_names_are_shown_instead_of_obeyed(
+    longhaul: Longhaul, run: RunDirectory
+) -> None:
+    (run.path / "\x1b[2Jcleared").symlink_to("/dev/null")
+    outcome = longhaul("resume", run.path)
+    assert outcome.code == 2
+    assert "\\x1b[2Jcleared is a symbolic link" in outcome.problem

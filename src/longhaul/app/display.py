@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Protocol, TextIO
 
 from longhaul.app.env_output import own_streams, tell_prints
+from longhaul.core.errors import without_controls
 from longhaul.core.hint import Hint
 from longhaul.core.metrics import Metrics
 from longhaul.core.progress import Progress
@@ -88,7 +89,7 @@ class Unfailing:
 
     def notice(self, text: str) -> None:
         """Show one happening."""
-        self._show(lambda: self.shown.notice(text))
+        self._show(lambda: self.shown.notice(without_controls(text)))
 
     def hint(self, progress: Progress, hint: Hint) -> None:
         """Show what the run says is wrong."""

@@ -21,7 +21,7 @@ from longhaul.cli import (
     tools,
 )
 from longhaul.cli.streams import open_closed_streams
-from longhaul.core.errors import LonghaulError
+from longhaul.core.errors import LonghaulError, without_controls
 
 ABOUT = "Train agents in runs that are fast, unkillable, exactly resumable and self-explaining."
 
@@ -67,5 +67,5 @@ def main() -> None:
         app()
     except LonghaulError as error:
         with contextlib.suppress(OSError):  # the code says it even if the words reach nobody
-            sys.stderr.write(f"longhaul: {error}\n")
+            sys.stderr.write(f"longhaul: {without_controls(str(error))}\n")
         sys.exit(error.exit_code)

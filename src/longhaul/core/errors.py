@@ -66,3 +66,11 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the nearest known name, or the empty string."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def without_controls(text: str) -> str:
+    """Return a text whose escape codes a terminal shows instead of obeying; lines stay lines.
+
+    Names in files from elsewhere end up in messages.
+    """
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)

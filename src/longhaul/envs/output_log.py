@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from longhaul.core.errors import without_controls
+
 FOLDER = "env-output"
 """The folder of a run that holds them, one for each process."""
 
@@ -27,7 +29,4 @@ def open_log(path: Path) -> int | None:
 
 def printable(text: str) -> str:
     """Return a text in one line, without anything that a terminal would obey."""
-    return " ".join(
-        "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in line)
-        for line in text.split("\n")
-    ).strip()
+    return " ".join(without_controls(text).split("\n")).strip()
