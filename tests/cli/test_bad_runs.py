@@ -190,18 +190,6 @@ def test_a_checkpoint_that_does_not_fit_the_config_is_refused(
     assert "does not fit" in outcome.problem
 
 
-def test_evaluating_needs_a_checkpoint_that_is_there(longhaul: Longhaul, tmp_path: Path) -> None:
-    run = finished_run(tmp_path)
-    there = list_checkpoints(run.checkpoints)[0].name
-    outcome = longhaul("evaluate", run.path, "--checkpoint", "7")
-    assert outcome.code == 5
-    assert f"has no checkpoint '7' (there: {there}" in outcome.problem
-    outcome = longhaul("evaluate", run.path, "--checkpoint", "best")
-    assert outcome.code == 5
-    assert "evaluate.every_iterations" in outcome.problem
-    assert longhaul("evaluate", run.path, "--episodes", "0").code == 2
-
-
 @pytest.mark.parametrize("check", ["true", "false"])
 @pytest.mark.parametrize(
     ("toy", "code", "says"),

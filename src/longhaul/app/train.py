@@ -24,6 +24,7 @@ from longhaul.app.configure import (
 from longhaul.app.device import choose_device
 from longhaul.app.env_output import env_output
 from longhaul.app.faults import keeping_tracebacks
+from longhaul.app.hints import build_hints
 from longhaul.app.metrics import unmeasured_metrics
 from longhaul.app.plan import memory_plan, replay_plan
 from longhaul.app.session import Asked, carry_out
@@ -72,12 +73,13 @@ def train_task(config: RunConfig, root: Path, asked: Asked) -> int:
 @env_output()
 @keeping_tracebacks()
 def build_checked(config: RunConfig) -> Task:
-    """Return the task once its schedule, network and replay were planned, for their errors."""
+    """Return the task once its schedule, hints, network and replay were planned, for errors."""
     check_trackers(config.track)
     task = build_task(config)
     schedule = build_schedule(config, task, build_settings(config, task))
     for problem in unmeasured_metrics(schedule, task):
         raise ConfigError(f"{problem} (`longhaul metrics RUN` lists those of a run)")
+    build_hints(config, task, "cpu")
     task.make_policy()
     if config.learn.replay.enabled:
         replay_plan(config, task)
