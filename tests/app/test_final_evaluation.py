@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,27 @@ def test_the_run_is_held_watched_and_running_while_it_lasts(
     assert stages[-1] == "final evaluation: 2 of 2 episodes"
     assert run.read_record().status is Status.FINISHED
     assert not is_locked(run.lock)
+
+
+def test_one_that_hangs_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    impatient = ("watch.least_seconds=0.6", "watch.first_seconds=0.6", "watch.factor=1")
+    config = small_config(CARTPOLE, *impatient, "evaluate.final_episodes=2")
+    run = begin_run(config, tmp_path)
+
+    def hang(self: Silent, stage: str, done: int, total: int) -> None:
+        patience = threading.Event()
+        for _ in range(400):
+            if [*run.crash.glob("stall-final*")]:
+                return
+            patience.wait(0.05)
+
+    monkeypatch.setattr(Silent, "advance", hang)
+    assert carry_out(run, config, QUIET) == 0
+    stalls = [row for row in read_rows(run.sessions).rows if row["event"] == "stall"]
+    stages = {row["stage"] for row in stalls}
+    assert "final evaluation" in stages
+    (where,) = {row["where"] for row in stalls if row["stage"] == "final evaluation"}
+    assert where.endswith("in hang")
 
 
 def test_one_that_fails_is_written_down_and_made_by_the_next_start(

@@ -147,10 +147,10 @@ def go_through(sitting: Sitting, ground: Ground, also_until: Until | None) -> st
     recorder = ready.assembled.parts.recorder
     with ready.training, sitting.written_down(recorder.finish):
         reason = train_on(sitting, ready, also_until)
-    if reason not in DONE:
-        recorder.finish(Status.STOPPED, reason)
-        return reason
-    conclude(sitting, ready, reason)
+        if reason not in DONE:
+            recorder.finish(Status.STOPPED, reason)
+    if reason in DONE:
+        conclude(sitting, ready, reason)
     return reason
 
 
