@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from longhaul.runs.directory import RunDirectory
@@ -85,25 +86,29 @@ class Digest:
             self._begin()
         self._buckets.append(piece.rows)
         self._rows += len(piece.rows)
-        for row in piece.rows:
-            self._take(row)
+        self._take(piece.rows)
         if piece.is_last:
             self._seen = before
         self.line = self._sum_up(is_whole=piece.is_last)
         return not piece.is_last
 
-    def _take(self, row: Row) -> None:
-        for name in COUNTERS:
-            value = row.get(name)
-            if isinstance(value, (int, float)) and math.isfinite(value):
-                self._counters[name] = value
-        steps = int(self._counters.get("env_steps", 0))
-        evaluation = self._measure.of(row, steps)
-        if evaluation is not None:
-            self._evaluation = evaluation
-            if self._best is None or evaluation.value >= self._best.value:
-                self._best = evaluation
-        self._training = training_score(row, steps) or self._training
+    def _take(self, rows: Sequence[Row]) -> None:
+        """Take the newest figures of some rows, and the best evaluation."""
+        newest = rows[-1] if rows else {}
+        self._counters |= {name: newest[name] for name in COUNTERS if _is_number(newest.get(name))}
+        metric = self._measure.metric
+        found = [row for row in reversed(rows) if _is_number(row.get(metric))]
+        if found:
+            self._evaluation = self._measured(found[0])
+            best = self._measured(max(found, key=lambda row: float(row[metric])))
+            if best is not None and (self._best is None or best.value >= self._best.value):
+                self._best = best
+        returned = (row for row in reversed(rows) if _is_number(row.get(TRAINING_RETURN)))
+        if (last := next(returned, None)) is not None:
+            self._training = training_score(last, _steps(last))
+
+    def _measured(self, row: Row) -> Score | None:
+        return self._measure.of(row, _steps(row))
 
     def _sum_up(self, *, is_whole: bool) -> Line:
         iteration, steps, episodes = (self._counters.get(counter, 0) for counter in COUNTERS)
@@ -129,6 +134,17 @@ class Digest:
         if self._directory.evaluations.is_symlink():
             return None
         return parse_final_score(read_small(self._directory.final_score) or b"")
+
+
+def _is_number(value: object) -> bool:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return math.isfinite(value)
+
+
+def _steps(row: Row) -> int:
+    steps = row.get("env_steps")
+    return int(steps) if isinstance(steps, (int, float)) and math.isfinite(steps) else 0
 
 
 def _read_measure(directory: RunDirectory) -> Measure:
