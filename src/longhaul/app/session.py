@@ -114,10 +114,10 @@ def carry_out(
     """Take the run to its end, report included, or until it is stopped; return the exit code."""
     check_checkpoints(run)
     display = choose_display(as_json=asked.as_json, quiet=asked.quiet)
-    fix_torch(threads=config.threads, deterministic=config.deterministic)
-    device = choose_device(config.device, require_gpu=asked.require_gpu, tell=display.notice)
     vigil = Vigil(run, config.watch, Clocks(), display)
     with SignalRequests() as signals:
+        fix_torch(threads=config.threads, deterministic=config.deterministic)
+        device = choose_device(config.device, require_gpu=asked.require_gpu, tell=display.notice)
         with RunLock(run.lock, vigil.clocks) as lock, ExitStack() as stack:
             sitting = Sitting(run, config, asked, display, signals, vigil)
             try:
