@@ -68,7 +68,7 @@ class Child:
             self.wait(seconds)
         finally:
             if self._process.poll() is None:
-                self._process.kill()
+                os.killpg(self.pid, signal.SIGKILL)  # it leads a session of its own
             self._process.wait()
         return self._process.returncode
 

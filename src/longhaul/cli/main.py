@@ -20,6 +20,7 @@ from longhaul.cli import (
     see,
     tools,
 )
+from longhaul.cli.leftovers import leave_nothing
 from longhaul.cli.streams import open_closed_streams
 from longhaul.core.errors import LonghaulError, without_controls
 
@@ -63,6 +64,7 @@ def main() -> None:
     Typer ends an interrupted command with 130 and one whose reader left without a word.
     """
     open_closed_streams()
+    leave_nothing()
     try:
         app()
     except LonghaulError as error:

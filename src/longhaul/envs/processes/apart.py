@@ -7,6 +7,7 @@ import os
 import pickle
 import select
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from typing import IO, Any, TypeVar
 
 from longhaul.core.errors import EnvError, LonghaulError
+from longhaul.envs.processes.descendants import VARIABLE, end_marked, new_mark
 from longhaul.envs.processes.entry import die_with, leave_signals_to_the_trainer
 from longhaul.envs.user_code import trace_of, with_trace, words_of
 
@@ -26,6 +28,7 @@ PROGRAM = (
     "from longhaul.envs.processes.apart import main; main(settings)"
 )
 LONGEST_LAST_WORDS = 2000
+LENGTH = struct.Struct("<Q")
 
 
 def call_apart(function: Callable[[], T], *, seconds: float, attempts: int) -> T:
@@ -54,6 +57,7 @@ def _attempt(function: bytes, seconds: float) -> tuple[bytes, str]:
 
 
 def _ask(function: bytes, seconds: float, output: IO[bytes]) -> tuple[bytes, str]:
+    mark = new_mark()
     ours, theirs = os.pipe()
     settings = {"path": sys.path, "parent": os.getpid(), "pipe": theirs}
     process = subprocess.Popen(
@@ -63,6 +67,7 @@ def _ask(function: bytes, seconds: float, output: IO[bytes]) -> tuple[bytes, str
         stderr=output,
         pass_fds=(theirs,),
         process_group=0,
+        env={**os.environ, VARIABLE: mark},
     )
     os.close(theirs)
     assert process.stdin is not None
@@ -83,6 +88,7 @@ def _ask(function: bytes, seconds: float, output: IO[bytes]) -> tuple[bytes, str
         return b"", "it died before it was asked"
     finally:
         _end(process)
+        end_marked(mark)
         os.close(ours)
 
 
@@ -99,18 +105,23 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _read(pipe: int, seconds: float) -> bytes | None:
-    """Return all that is written until the pipe is closed, None if that takes too long."""
+    """Return the answer, nothing if the pipe is closed before, None if that takes too long.
+
+    Its length goes before it: what the function has started may hold the pipe open.
+    """
     deadline = time.monotonic() + seconds
-    parts: list[bytes] = []
+    read = b""
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
     while (left := deadline - time.monotonic()) > 0:
         if not poll.poll(left * 1000):
             continue
-        part = os.read(pipe, 2**16)
+        part = os.read(pipe, 2**20)
         if not part:
-            return b"".join(parts)
-        parts.append(part)
+            return b""
+        read += part
+        if len(read) >= LENGTH.size and len(read) >= LENGTH.size + LENGTH.unpack_from(read)[0]:
+            return read[LENGTH.size :]
     return None
 
 
@@ -131,4 +142,5 @@ def main(settings: dict[str, Any]) -> None:
     except FAILURES as error:
         raised = with_trace(words_of(error), trace_of(error))
     with os.fdopen(pipe, "wb") as line:
-        line.write(pickle.dumps((returned, raised)))
+        answer = pickle.dumps((returned, raised))
+        line.write(LENGTH.pack(len(answer)) + answer)

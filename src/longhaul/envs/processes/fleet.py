@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from longhaul.core.workers import WorkerState
 from longhaul.envs.config import ProcessesConfig
 from longhaul.envs.processes.channel import SLICE_SECONDS, ChannelClosedError
 from longhaul.envs.processes.deadlines import Deadlines
+from longhaul.envs.processes.descendants import Guard, new_mark
 from longhaul.envs.processes.mailbox import COUNT, ENV, POSITION, STAGE, WORDS, Mailbox
 from longhaul.envs.processes.messages import Answer, Hello, Kind, Loss, Order, Stage
 from longhaul.envs.processes.process import WorkerProcess, start_worker
@@ -83,6 +85,8 @@ class Fleet:
         self._spec = source.spec
         self._count = count
         self._factory, self._main = _packed_factory(source)
+        self._mark = new_mark()
+        self._guard: Guard | None = None
         # Workers are tied to the life of the thread that starts them, so it is one of our own.
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="start-workers")
         self.output: Path | None = None  # the folder for what workers print
@@ -115,6 +119,8 @@ class Fleet:
     def start(self, workers: Collection[int]) -> dict[int, Answer | Loss]:
         """Start processes and have them make their environments; all at once."""
         orders = {}
+        if self._guard is None and workers:
+            self._guard = Guard(self._mark)
         for worker in workers:
             assert worker not in self._processes
             words = self._words[worker]
@@ -123,8 +129,11 @@ class Fleet:
                 words[index] = 0
             self._generation += 1
             self._processes[worker] = self._starter.submit(
-                start_worker, worker, self._generation, self._mailbox.descriptor, self.output
-            ).result()
+                partial(
+                    start_worker, worker, self._generation, self._mailbox.descriptor,
+                    output=self.output, mark=f"{self._mark}:{self._generation}",
+                )
+            ).result()  # fmt: skip
             hello = Hello(
                 worker, self._spec, self._count, len(self._shares), self._shares[worker],
                 self._factory, self._main,
@@ -243,6 +252,10 @@ class Fleet:
                 self._receive(process, vigil.results)
             if process.worker in vigil.results:
                 continue
+            if process.popen.poll() is not None:
+                # What it has started may hold its end of the channel open.
+                vigil.results[process.worker] = self._bury(process, "died", 0.0)
+                continue
             if words[COUNT] != silence.count:
                 vigil.silences[process.worker] = _Silence(words[COUNT])
                 continue
@@ -271,6 +284,7 @@ class Fleet:
                 process.leave_note()
         del self._processes[process.worker]
         ended = process.kill()
+        process.end_leftovers()
         # Without the time it took, which is told beside: this text gets into events.jsonl.
         error = "gave no answer in time" if kind == "hung" else f"its process {ended}"
         if stage is Stage.BOOT:
@@ -292,6 +306,7 @@ class Fleet:
         if isinstance(result, Answer):
             del self._processes[worker]
             process.kill()
+            process.end_leftovers()
             process.crash_note()
 
     def close(self) -> None:
@@ -309,6 +324,9 @@ class Fleet:
             process = self._processes.pop(worker)
             process.kill()
             process.crash_note()
+        if self._guard is not None:
+            self._guard.close()
+            self._guard = None
         self._starter.shutdown(wait=True)
 
 

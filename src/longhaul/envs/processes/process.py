@@ -18,6 +18,7 @@ from typing import BinaryIO
 from longhaul.core.errors import EnvError, ResourceError
 from longhaul.envs.output_log import open_log
 from longhaul.envs.processes.channel import Channel
+from longhaul.envs.processes.descendants import VARIABLE, end_marked
 from longhaul.envs.processes.entry import PROGRAM, STACK_SIGNALS
 
 REAP_SECONDS = 10.0
@@ -35,6 +36,7 @@ class WorkerProcess:
     channel: Channel
     popen: subprocess.Popen[bytes]
     crash: BinaryIO  # where the interpreter writes its stack when it is killed by its own fault
+    mark: str = ""  # carried by everything it starts
     asking: threading.Lock = field(default_factory=threading.Lock)
     """Held by who waits for the stack: a watchdog's thread may want it as well."""
 
@@ -44,7 +46,7 @@ class WorkerProcess:
         return self.popen.pid
 
     def kill(self) -> str:
-        """End the process and all it started, wait until it is gone, and say how it ended.
+        """End the process and its group, wait until it is gone, and say how it ended.
 
         Only a process that is gone can no longer write into the shared memory, so nothing may
         replace it before.
@@ -61,6 +63,11 @@ class WorkerProcess:
             ) from None
         self.channel.close()
         return _ended(status)
+
+    def end_leftovers(self) -> None:
+        """End what a worker that is gone has started, daemons included."""
+        if self.mark:
+            end_marked(f"{self.mark}\0")
 
     def leave_note(self) -> None:
         """Have a hung worker note where it is, and wait until it has; a stopped one will not."""
@@ -130,9 +137,11 @@ def _ended(status: int) -> str:
 
 
 def start_worker(
-    worker: int, generation: int, memory: int, output: Path | None = None
+    worker: int, generation: int, memory: int, *, output: Path | None = None, mark: str = ""
 ) -> WorkerProcess:
     """Start an interpreter of its own for a worker, which prints into a log of a folder.
+
+    Everything it starts carries `mark`, by which it is found when the worker is no more.
 
     Call it in a thread that lives as long as the worker may: the system takes the end of the
     thread that started a process for the end of its parent.
@@ -164,7 +173,7 @@ def start_worker(
             stderr=log,
             pass_fds=(theirs.fileno(), memory, descriptor),
             process_group=0,
-            env=_surroundings(),
+            env={**_surroundings(), VARIABLE: mark},
         )
     except OSError as error:
         ours.close()
@@ -175,7 +184,7 @@ def start_worker(
         theirs.close()
         if log is not None:
             os.close(log)
-    return WorkerProcess(worker, Channel(ours, generation), popen, crash)
+    return WorkerProcess(worker, Channel(ours, generation), popen, crash, mark)
 
 
 def _surroundings() -> dict[str, str]:
