@@ -30,7 +30,9 @@ def test_a_good_environment_is_healthy_and_so_are_its_trials(tmp_path: Path) -> 
     assert found.healthy, found.as_text()
     details = {finding.what: finding.detail for finding in found.findings}
     assert "tier B" in details["seeds"]
-    assert "as Gymnasium's checker wants it" in details["API"]
+    assert "passes Gymnasium's checker" in details["API"]
+    words = "observation 'obs' (float32, 4); action one of 2 choices"
+    assert details["task"] == f"gym:CartPole-v1: {words}"
     assert details["torch"]
     assert found.trials is not None
     assert "1 of 1" in found.as_text()
@@ -67,7 +69,7 @@ def test_seeds_that_do_not_reproduce_are_found_by_us_and_by_the_checker() -> Non
 def test_what_the_checker_remarks_is_told_without_colours() -> None:
     (api,) = [f for f in examined("gym:CartPole-v1").findings if f.what == "API"]
     assert api.good
-    assert "it remarks: A Box observation space minimum value is -infinity" in api.detail
+    assert "with a warning: A Box observation space minimum value is -infinity" in api.detail
     assert "\x1b" not in api.detail
 
 

@@ -251,6 +251,17 @@ class NoStart(Walk):
         raise OSError("no display")
 
 
+class FlatPicture(Walk):
+    """Shows a grey picture without an axis for its channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Box(0, 255, (64, 64), np.uint8)
+
+    def observe(self) -> Any:
+        return np.full((64, 64), self.steps, np.uint8)
+
+
 class OddStart(Walk):
     """Has a mistake in its constructor."""
 
@@ -327,6 +338,7 @@ _ALL: dict[str, tuple[Callable[..., gym.Env[Any, Any]], int | None]] = {
     "Fractions-v0": (Fractions, 12),
     "NoStart-v0": (NoStart, None),
     "OddStart-v0": (OddStart, None),
+    "FlatPicture-v0": (FlatPicture, 12),
     "NeedsArgument-v0": (NeedsArgument, None),
     "OldGym-v0": (OldGym, None),
     "NeedsPackage-v0": (NeedsPackage, None),

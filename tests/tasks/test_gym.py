@@ -54,6 +54,12 @@ def test_arguments_reach_the_environment() -> None:
     assert {episode.episode_return for episode in episodes} == {-1.0}
 
 
+def test_a_picture_without_channels_is_told_of_at_the_start() -> None:
+    (told,) = build(f"gym:{fake_id('FlatPicture')}").task.warnings
+    assert "'obs' (64, 64) looks like an image but has no channels" in told
+    assert build("gym:CartPole-v1").task.warnings == ()
+
+
 def test_the_tier_can_be_lowered() -> None:
     assert build("gym:CartPole-v1").task.envs.spec.tier is Tier.REPLAY
     assert build("gym:CartPole-v1", "env.tier=C").task.envs.spec.tier is Tier.EPISODE

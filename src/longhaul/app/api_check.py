@@ -37,10 +37,10 @@ def check_api(config: RunConfig) -> Conformity | None:
         for one in caught
         if issubclass(one.category, UserWarning)
     )
-    remarks = f"; it remarks: {' / '.join(said)}" if said else ""
+    remarks = f", with a warning: {' / '.join(said)}" if said else ""
     if problem:
-        return Conformity(good=False, detail=f"Gymnasium's checker: {problem}{remarks}")
-    return Conformity(good=True, detail=f"as Gymnasium's checker wants it{remarks}")
+        return Conformity(good=False, detail=f"fails Gymnasium's checker: {problem}{remarks}")
+    return Conformity(good=True, detail=f"passes Gymnasium's checker{remarks}")
 
 
 def _problem(named: GymnasiumId) -> str:

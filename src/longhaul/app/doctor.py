@@ -169,7 +169,7 @@ def examine_task(config: RunConfig, enter: Enter) -> TaskExamination:
         return TaskExamination((Finding(config.task, good=False, detail=str(error)),))
     spec = built.envs.spec
     findings = [
-        Finding("task", good=True, detail=f"{built.name}: {spec.observation}, {spec.action}"),
+        Finding("task", good=True, detail=f"{built.name}: {spec.in_words()}"),
         Finding("state", good=True, detail=f"tier {spec.tier.value}"),
     ]
     enter("API")

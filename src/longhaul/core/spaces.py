@@ -70,6 +70,22 @@ class EnvSpec:
     row_name: str = "row"
     """What one acting body is called, for people who watch."""
 
+    def in_words(self) -> str:
+        """Return what it shows and how it is acted in, for people."""
+        parts = [
+            f"{name!r} ({part.dtype}, {'x'.join(map(str, part.shape))})"
+            for name, part in self.observation.items()
+        ]
+        match self.action:
+            case Discrete(count):
+                action = f"one of {count} choices"
+            case MultiDiscrete(counts):
+                action = f"{len(counts)} choices, of {', '.join(map(str, counts))}"
+            case Continuous(low):
+                action = f"{len(low)} numbers" if len(low) > 1 else "a number"
+        rows = f" in each of {self.rows} rows" if self.rows > 1 else ""
+        return f"observation {', '.join(parts)}; action {action}{rows}"
+
     @property
     def choices(self) -> int:
         """The width of an action mask: all discrete choices side by side, 0 for continuous."""

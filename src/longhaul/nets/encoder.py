@@ -21,6 +21,10 @@ from longhaul.nets.normaliser import RunningNormaliser
 BYTE_SCALE = 1.0 / 255.0
 SMALLEST = {"nature": NATURE_MINIMUM}
 """The least height and width of an image for trunks that cannot read all."""
+SMALLEST_PICTURE = 16
+"""Height and width from which on an array is taken for a picture."""
+MOST_CHANNELS = 4
+"""Channels of a picture of numbers that are not bytes; with more it may be anything."""
 
 
 def is_image(part: Part) -> bool:
@@ -52,6 +56,39 @@ def image_parts(parts: Mapping[str, Part], config: PolicyConfig) -> tuple[str, .
                         f"{parts[name].shape}; use 'impala' or 'mlp'"
                     )
             return tuple(images)
+
+
+def image_warnings(parts: Mapping[str, Part], config: PolicyConfig) -> tuple[str, ...]:
+    """Return a sentence for every part that looks like an image but is read by an MLP."""
+    if config.trunk == "mlp":
+        return ()
+    read = image_parts(parts, config)
+    problems = {name: _unlike_image(part) for name, part in parts.items() if name not in read}
+    return tuple(
+        f"observation {name!r} {parts[name].shape} looks like an image but {problem}"
+        for name, problem in problems.items()
+        if problem
+    )
+
+
+def _unlike_image(part: Part) -> str:
+    """Return why a picture is not read as one, with the remedy; nothing if it is none."""
+    shape, is_bytes = part.shape, part.dtype == "uint8"
+    if is_bytes and len(shape) == 2 and min(shape) >= SMALLEST_PICTURE:
+        return (
+            "has no channels, so it is read by an MLP; "
+            f"show it as (height, width, channels) = {(*shape, 1)}"
+        )
+    if len(shape) != 3 or sorted(shape)[1] < SMALLEST_PICTURE:
+        return ""
+    if is_bytes:
+        return (
+            f"is smaller than {NATURE_MINIMUM}x{NATURE_MINIMUM}, so it is read by an MLP; "
+            "set policy.trunk = 'impala'"
+        )
+    if min(shape) <= MOST_CHANNELS:
+        return f"is {part.dtype}, so it is read by an MLP; show it as uint8 from 0 to 255"
+    return ""
 
 
 def _listed(parts: Mapping[str, Part]) -> str:

@@ -16,3 +16,10 @@ def build_policy(spec: EnvSpec, config: PolicyConfig) -> ActorCritic:
     from longhaul.nets import actor_critic
 
     return actor_critic.build_policy(spec, config)
+
+
+def image_warnings(spec: EnvSpec, config: PolicyConfig) -> tuple[str, ...]:
+    """Return a sentence for every part that looks like an image but is read by an MLP."""
+    from longhaul.nets import encoder
+
+    return encoder.image_warnings(spec.observation, config)

@@ -287,7 +287,10 @@ class Desk:
         simulator = self._make()
         promised = self._hello.spec
         if _arrays(simulator.spec) != _arrays(promised):
-            raise EnvError(f"the env made here is {simulator.spec}, not {promised}")
+            raise EnvError(
+                f"the environment made in this worker has {simulator.spec.in_words()}, "
+                f"the first one had {promised.in_words()}; every one must be the same"
+            )
         rows = promised.rows
         place = slice(env * rows, (env + 1) * rows)
         simulator.bind(self._mailbox.slots.view(place.start, place.stop))

@@ -15,7 +15,7 @@ from longhaul.core.task import Evaluation, Task
 from longhaul.envs.gymnasium_env import GymnasiumFactory
 from longhaul.envs.gymnasium_look import look
 from longhaul.envs.gymnasium_make import check_id
-from longhaul.nets.make import build_policy
+from longhaul.nets.make import build_policy, image_warnings
 from longhaul.tasks.kind import TaskKind, TaskRequest
 
 
@@ -58,6 +58,7 @@ def build(request: TaskRequest) -> Task:
         make_policy=lambda: build_policy(spec, request.policy),
         summarise=no_figures,
         evaluation=Evaluation(solved=known.solved),
+        warnings=image_warnings(spec, request.policy),
         facts={"episodes.limit_key": "options.max_episode_steps"},
         panels=(Panel("Return", ("rollout/ep_rew_mean", "eval/mean_reward")),),
     )
