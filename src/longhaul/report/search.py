@@ -103,7 +103,7 @@ def short_names(keys: Sequence[str]) -> dict[str, str]:
 def trial_table(data: SearchData) -> Table:
     """Return one row per trial, best first."""
     names = short_names([axis.key for axis in data.axes])
-    header = ("trial", "state", "value", *names.values(), "trained", "time", "remark")
+    header = ("trial", "state", data.metric, *names.values(), "trained", "time", "remark")
     rows = tuple(
         (
             f"{trial.number}{' *' if trial.number == data.best else ''}",
