@@ -13,6 +13,8 @@ from longhaul.report.film import MISSING, FilmError, Picture
 WIDTH = 300
 MARGIN = 18
 LEAST_HEIGHT = 480
+TITLE_SIZE, FACT_SIZE = 24, 20
+"""Step, return and value can be read in a film that is shown 500 pixels wide."""
 PAPER, INK, FAINT = (16, 22, 32), (232, 236, 241), (150, 160, 174)
 TRACK, BAR, LINE = (44, 54, 70), (86, 180, 233), (240, 190, 80)
 
@@ -91,7 +93,7 @@ class Overlay:
         if self._headed is None or self._headed[0].height != height:
             panel = self._image.new("RGB", (WIDTH, height), PAPER)
             pen = _Pen(self._draw.Draw(panel), self._type, height)
-            pen.text(self.heading.title, size=20, colour=INK, after=30)
+            pen.text(self.heading.title, size=TITLE_SIZE, colour=INK, after=34)
             for line in self.heading.lines:
                 pen.text(line, size=13, colour=FAINT, after=19)
             self._headed = (panel, pen.top + 8)
@@ -122,7 +124,7 @@ class Type:
         self._image: Any = Image
         self._draw: Any = ImageDraw
         self._fonts: dict[int, Any] = {
-            size: ImageFont.load_default(size=size) for size in (20, 14, 13)
+            size: ImageFont.load_default(size=size) for size in (TITLE_SIZE, FACT_SIZE, 13)
         }
         self._masks: dict[tuple[str, int], Any] = {}
         self._widths: dict[tuple[str, int], float] = {}
@@ -171,15 +173,15 @@ class _Pen:
             self.skip(after)
 
     def pair(self, name: str, figure: str, *, faint: bool = False) -> None:
-        if not self._fits(16):
+        size = 13 if faint else FACT_SIZE
+        if not self._fits(size + 2):
             return
-        size = 13 if faint else 14
         right = WIDTH - MARGIN
         width = self._width(figure, size)
         room = right - width - MARGIN - 8
         self._write(MARGIN, self._cut(name, size, room), size, FAINT)
         self._write(right - width, figure, size, FAINT if faint else INK)
-        self.skip(18 if faint else 21)
+        self.skip(18 if faint else FACT_SIZE + 6)
 
     def bars(self, title: str, bars: Sequence[Bar]) -> None:
         if not bars or not self._fits(24 + 19 * len(bars)):
