@@ -62,7 +62,7 @@ FLAGS = (
     (f"{CART} --seed -1", 2, "seed cannot be negative"),
     (f"{CART} --seed 100000000000000000000000 --dry-run", 0, "seed = 100000000000000000000000"),
     (f"{CART} --name ../../x --dry-run", 0, "the folder of run '../../x' is named 'x'"),
-    (f"{CART} --name '/tmp/a b; rm' --dry-run", 0, "is named 'tmp-a-b-rm'"),
+    (f"{CART} --name '/srv/a b; rm' --dry-run", 0, "is named 'srv-a-b-rm'"),
     (f"{CART} --name größe --dry-run", 0, "the folder of run 'größe' is named 'grosse'"),
     (f"{CART} --name größe-日本", 2, "'größe-日本' cannot name a folder; use 1 to 80 of a-z"),
     (f"{CART} --name 日本", 2, "cannot name a folder; use 1 to 80 of a-z"),

@@ -25,9 +25,7 @@ def train(
     total_timesteps: options.TotalTimesteps = None,
     num_envs: options.NumEnvs = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
-    require_gpu: Annotated[
-        bool, typer.Option("--require-gpu", help="Fail instead of falling back to the CPU.")
-    ] = False,
+    require_gpu: options.RequireGpu = False,
     preset: options.Preset = "",
     config: options.ConfigFile = None,
     overrides: options.Overrides = None,
@@ -47,9 +45,7 @@ def train(
     cluster: options.Cluster = None,
     capture_video: options.CaptureVideo = False,
     track: options.Track = None,
-    report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Leave films, plots and a report behind.")
-    ] = True,
+    report: options.Report = True,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -69,8 +65,8 @@ def train(
     resolved = resolve(
         ConfigSources(task=task, preset=preset, file=config, flags=flags, overrides=overrides or ())
     )
-    if name is not None and not quiet:
-        _tell_folder(name)
+    if not quiet:
+        _tell_folder(resolved.name)
     # Imported here, because they take torch and with it seconds, which no mistake should wait for.
     from longhaul.app.auto_resume import train_by
     from longhaul.app.session import Asked
@@ -96,9 +92,7 @@ def resume(
     total_timesteps: options.TotalTimesteps = None,
     cluster: options.Cluster = None,
     overrides: options.Overrides = None,
-    report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Leave films, plots and a report behind.")
-    ] = True,
+    report: options.Report = True,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:

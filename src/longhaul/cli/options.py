@@ -67,6 +67,12 @@ TotalTimesteps = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while training.")]
+RequireGpu = Annotated[
+    bool, typer.Option("--require-gpu", help="Fail instead of falling back to the CPU.")
+]
+Report = Annotated[
+    bool, typer.Option("--report/--no-report", help="Leave films, plots and a report behind.")
+]
 Track = Annotated[
     list[str] | None,
     typer.Option(help="Show curves in tensorboard, wandb or mlflow as well; may be repeated."),
