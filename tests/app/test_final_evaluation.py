@@ -137,10 +137,8 @@ def test_one_that_hangs_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Silent, "advance", hang)
     assert carry_out(run, config, QUIET) == 0
     stalls = [row for row in read_rows(run.sessions).rows if row["event"] == "stall"]
-    stages = {row["stage"] for row in stalls}
-    assert "final evaluation" in stages
-    (where,) = {row["where"] for row in stalls if row["stage"] == "final evaluation"}
-    assert where.endswith("in hang")
+    where = [row["where"] for row in stalls if row["stage"] == "final evaluation"]
+    assert any("test_final_evaluation.py" in place for place in where)
 
 
 def test_one_that_fails_is_written_down_and_made_by_the_next_start(
