@@ -8,6 +8,7 @@ from pathlib import Path
 
 from longhaul.app.assemble import build_task
 from longhaul.app.configure import ConfigSources, resolve
+from longhaul.app.env_output import env_output
 from longhaul.core.env import SingleEnvs
 from longhaul.core.errors import ConfigError
 from longhaul.envs.config import ProcessesConfig
@@ -53,6 +54,7 @@ class Verdict:
         return json.dumps({"same": self.is_same, **asdict(self.reproduction)})
 
 
+@env_output()
 def reproduce_file(path: Path, *, task: str = "", deadline_seconds: float = 60.0) -> Verdict:
     """Play a repro file in a process of its own.
 
