@@ -172,4 +172,5 @@ def test_every_file_of_a_run_lies_inside_it(tmp_path: Path) -> None:
     names = [name for name, value in vars(RunDirectory).items() if isinstance(value, property)]
     paths = {name: getattr(run, name) for name in names}
     assert len(set(paths.values())) == len(names) == 23
-    assert all(path.parent == tmp_path for path in paths.values())
+    nested = {run.final_score: run.evaluations, run.film_notes: run.media}
+    assert all(path.parent == nested.get(path, tmp_path) for path in paths.values())
