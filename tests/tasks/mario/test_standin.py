@@ -18,6 +18,7 @@ from longhaul.envs.batched import BatchedVectorEnv
 from longhaul.envs.nes.picture import Picture
 from longhaul.envs.nes.standin.game import stand_in
 from longhaul.runs.reader import read_metrics
+from longhaul.runs.score import read_final_score
 from longhaul.tasks.mario.game import figures as at
 from longhaul.tasks.mario.game.games import GameFactory, Games, mario_envs
 from longhaul.tasks.mario.game.options import GameOptions
@@ -154,6 +155,23 @@ def test_the_stage_after_a_stage_is_the_next_one() -> None:
     assert not games.over[0]
     assert (games.facts(0).world, games.facts(0).stage) == (1, 4)
     assert games.figures[0, at.CLEARED] == 1
+
+
+@pytest.mark.slow
+def test_its_preset_clears_its_first_stage(tmp_path: Path) -> None:
+    """Ten minutes; docs/guide/mario-game.md has what three seeds reached."""
+    config = resolve(ConfigSources("mario:standin", overrides=("report.at_end=false",)))
+    run = begin_run(config, tmp_path)
+    assert carry_out(run, config, Asked(quiet=True)) == 0
+    score = read_final_score(run)
+    assert score is not None
+    assert score.value > 0.6
+
+
+def test_its_preset_is_chosen_by_itself() -> None:
+    config = resolve(ConfigSources("mario:standin"))
+    assert config.options["reward"]["death"] == -1.0
+    assert resolve(ConfigSources("mario")).options["reward"]["death"] == -5.0
 
 
 @pytest.mark.slow
