@@ -11,12 +11,18 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
+from longhaul.core.env import SingleEnvs
+from longhaul.core.spaces import Discrete, EnvSpec, Part
+from longhaul.envs.config import ProcessesConfig
+from longhaul.envs.gymnasium_env import GymnasiumFactory
 from longhaul.envs.processes.vector import ProcessVectorEnv
 from tests.contracts.vector_env_contract import SEEDS, play, wishes
 from tests.envs.processes.conftest import QUICK
+from tests.faults.offspring import started
 from tests.faults.trouble import Plan, tell
 from tests.faults.walk import WalkFactory
 
@@ -120,6 +126,28 @@ def test_an_env_that_fails_to_close_is_ended_all_the_same(tmp_path: Path, how: s
     pids = vector.pids()
     vector.close()
     assert all(is_gone(pid) for pid in pids.values())
+
+
+def test_what_a_killed_worker_has_started_ends_before_it_is_replaced(tmp_path: Path) -> None:
+    spec = EnvSpec("test:parent", {"obs": Part((2,))}, Discrete(2))
+    factory = GymnasiumFactory(
+        "tests.faults.offspring:Parent-v0", {"folder": str(tmp_path)}, masks="none"
+    )
+    vector = ProcessVectorEnv(
+        SingleEnvs(spec, factory), 1, SEEDS, config=ProcessesConfig(workers=1)
+    )
+    try:
+        vector.reset()
+        assert wait_for(lambda: len(started(tmp_path)) == 4, 20)
+        first = started(tmp_path)
+        # One of them holds the worker's end of the channel open: the death is noticed all the same.
+        os.kill(vector.pids()[0], signal.SIGKILL)
+        vector.step(np.ones(1, np.int64))
+        assert all(is_gone(pid) for pid in first)
+        assert wait_for(lambda: len(started(tmp_path)) == 8, 20)
+    finally:
+        vector.close()
+    assert all(is_gone(pid) for pid in started(tmp_path))
 
 
 def test_requests_to_stop_are_the_trainers_alone() -> None:
