@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import atexit
-import ctypes
 import os
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from longhaul.envs.processes.descendants import marked, new_mark
 
 if TYPE_CHECKING:
     import psutil
 
-PR_SET_CHILD_SUBREAPER = 36
+VARIABLE = "LONGHAUL_COMMAND"
+"""Holds a mark that every program started by the command inherits."""
 ASK_SECONDS = 2.0
 """How long processes are given to end when they are asked to, before they are killed."""
 PYTHONS_OWN = "multiprocessing.resource_tracker"
@@ -22,23 +23,25 @@ PYTHONS_OWN = "multiprocessing.resource_tracker"
 def leave_nothing() -> None:
     """End all descendants when this process exits, daemons included.
 
-    Orphans become children of this process, as far as the system offers that (Linux does).
+    The process does not adopt its orphans: those that end would stay as zombies for as long as it
+    runs, which may be weeks.
     """
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    # Registered first, so that it comes last: others may still need their helpers to finish.
-    atexit.register(end_descendants, os.getpid())
-
-
-def end_descendants(owner: int) -> None:
-    """Ask everything this process has started to end, then kill it; a copy of it does nothing."""
-    if os.getpid() != owner or not _has_children():
+    own = f"{os.getpid()}-"
+    if os.environ.get(VARIABLE, "").startswith(own):
         return
-    import psutil  # only now: most commands start nothing
+    os.environ[VARIABLE] = mark = own + new_mark()
+    # Registered first, so that it comes last: others may still need their helpers to finish.
+    atexit.register(end_descendants, os.getpid(), mark)
+
+
+def end_descendants(owner: int, mark: str) -> None:
+    """Ask everything this process has started to end, then kill it; a copy of it does nothing."""
+    if os.getpid() != owner:
+        return
+    import psutil  # only now: most commands need it for nothing else
 
     for _ in range(3):  # what was started meanwhile is found by the next look
-        living = [one for one in psutil.Process().children(recursive=True) if _is_to_end(one)]
-        if not living:
+        if not (living := _living(mark)):
             return
         for process in living:
             with suppress(psutil.Error):
@@ -50,6 +53,18 @@ def end_descendants(owner: int) -> None:
         psutil.wait_procs(stubborn, ASK_SECONDS)
 
 
+def _living(mark: str) -> list[psutil.Process]:
+    """Return the processes with the mark, and the children of this one, which may be forks."""
+    import psutil
+
+    found = {process.pid: process for process in psutil.Process().children(recursive=True)}
+    for pid in marked(mark, VARIABLE):
+        with suppress(psutil.Error):
+            found.setdefault(pid, psutil.Process(pid))
+    found.pop(os.getpid(), None)
+    return [process for process in found.values() if _is_to_end(process)]
+
+
 def _is_to_end(process: psutil.Process) -> bool:
     import psutil
 
@@ -58,12 +73,3 @@ def _is_to_end(process: psutil.Process) -> bool:
         return not is_dead and PYTHONS_OWN not in " ".join(process.cmdline())
     except psutil.Error:
         return False
-
-
-def _has_children() -> bool:
-    """Whether there may be any; a cheap look where the system offers one."""
-    try:
-        tasks = list(Path("/proc/self/task").iterdir())
-        return any((task / "children").read_text().strip() for task in tasks)
-    except OSError:
-        return True

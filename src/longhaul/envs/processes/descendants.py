@@ -28,9 +28,9 @@ def new_mark() -> str:
     return secrets.token_hex(8)
 
 
-def marked(mark: str) -> list[int]:
+def marked(mark: str, variable: str = VARIABLE) -> list[int]:
     """Return the living processes whose mark begins with this text."""
-    needle = f"{VARIABLE}={mark}".encode()
+    needle = f"{variable}={mark}".encode()
     try:
         pids = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
     except OSError:  # a system without it
