@@ -22,6 +22,9 @@ def refuse(question: str, enter: Enter) -> str:
     raise ValueError(f"no answer to {question}")
 
 
+REFUSAL = f"test_isolation.py:{refuse.__code__.co_firstlineno + 2}"
+
+
 def die(question: str, enter: Enter) -> str:
     enter("think")
     os.kill(os.getpid(), signal.SIGSEGV)
@@ -44,7 +47,7 @@ def test_what_a_function_returns_comes_back_with_the_time_of_each_stage() -> Non
 @pytest.mark.parametrize(
     ("function", "fate", "error", "output"),
     [
-        (refuse, "raised", "ValueError: no answer to abc", "in refuse"),
+        (refuse, "raised", f"ValueError: no answer to abc at {REFUSAL} in refuse", "in refuse"),
         (die, "died", "its process was killed by SIGSEGV", "in die"),
     ],
 )
