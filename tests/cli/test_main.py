@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -90,3 +93,22 @@ def test_bench_and_doctor_speak_json_and_text(longhaul: Longhaul) -> None:
     outcome = longhaul("doctor", "gym:CartPole-v77", "--json")
     assert outcome.code == 3
     assert '"healthy": false' in outcome.out
+
+
+def test_sigterm_before_there_is_a_run_ends_by_the_documented_code(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    (tmp_path / "slow_module.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(started)!r}).touch()\ntime.sleep(60)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "longhaul", "train", "gym:slow_module:Some-v0"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    while not started.exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 143
+    assert b"Traceback" not in said
+    assert not (tmp_path / "runs").exists()

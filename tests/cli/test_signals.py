@@ -180,7 +180,7 @@ def test_every_stage_ends_by_its_code_and_the_same_command_goes_on(
     assert len(read_metrics(run).rows) == 3
     assert read_final_score(run) is not None
     assert run.report.exists()
-    assert [path.suffix for path in run.media.iterdir()] == [".mp4"]
+    assert sorted(path.suffix for path in run.media.iterdir()) == [".json", ".mp4"]
 
 
 def test_a_second_interrupt_ends_an_evaluation_at_once(tmp_path: Path) -> None:

@@ -83,8 +83,10 @@ def refuse_overwritten(config: RunConfig, given: Collection[str], kind: TaskKind
         return
     # Imported here, because building a task takes seconds, and most values need none.
     from longhaul.app.assemble import build_schedule, build_settings, build_task
+    from longhaul.app.env_output import env_output
 
-    task = build_task(config)
+    with env_output():
+        task = build_task(config)
     settings = build_settings(config, task)
     schedule = build_schedule(config, task, settings)
     wanted, first = settings.values(), schedule.begin(settings)[0].values()

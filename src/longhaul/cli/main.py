@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 
 import typer
 
@@ -58,6 +61,25 @@ def longhaul(
         raise typer.Exit
 
 
+@contextlib.contextmanager
+def ending_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end a command by its exit code, with everything closed, not by the raw signal.
+
+    A run that is under way has its own handler, which saves a checkpoint first.
+    """
+    number = signal.SIGTERM
+    if threading.current_thread() is not threading.main_thread() or (
+        signal.getsignal(number) is not signal.SIG_DFL
+    ):
+        yield
+        return
+    signal.signal(number, lambda *_: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(number, signal.SIG_DFL)
+
+
 def main() -> None:
     """Run the command line; a user's mistake ends in one line and a documented exit code.
 
@@ -66,7 +88,8 @@ def main() -> None:
     open_closed_streams()
     leave_nothing()
     try:
-        app()
+        with ending_by_sigterm():
+            app()
     except LonghaulError as error:
         with contextlib.suppress(OSError):  # the code says it even if the words reach nobody
             sys.stderr.write(f"longhaul: {without_controls(str(error))}\n")
