@@ -22,7 +22,7 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
 from longhaul.core.settings import Assignment
 from longhaul.core.suite import Interval
-from longhaul.engine.evaluator import EpisodeEvaluator, Look, figures, look_away
+from longhaul.engine.evaluator import EpisodeEvaluator, OnProgress, figures, ignore_progress
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file, storage_errors
 
@@ -97,7 +97,7 @@ class Evaluated:
 
 @apart_from_envs("evaluate")
 def evaluate_run(
-    path: Path, request: EvaluationRequest, look: Look = look_away
+    path: Path, request: EvaluationRequest, on_progress: OnProgress = ignore_progress
 ) -> Evaluated | SuiteReport:
     """Return the figures of one checkpoint of a run, and keep them in its directory."""
     if request.episodes < 1:
@@ -115,17 +115,17 @@ def evaluate_run(
     loaded = find_checkpoint(run, request.checkpoint)
     task = build_task(config)
     if task.evaluation.suite is not None:
-        report = measure_suites(run, Entrant(config, task, loaded), request.suites, look)
+        report = measure_suites(run, Entrant(config, task, loaded), request.suites, on_progress)
         _keep(run, _suite_file(report), report.as_json())
         return report
     if request.suites.suites or request.suites.against:
         raise ConfigError(f"--suite and --against: task {task.name!r} brings no suites of its own")
-    result = _measure_seeds(Entrant(config, task, loaded), request.episodes, look)
+    result = _measure_seeds(Entrant(config, task, loaded), request.episodes, on_progress)
     write_evaluation(run, result)
     return result
 
 
-def _measure_seeds(entrant: Entrant, episodes: int, look: Look) -> Evaluated:
+def _measure_seeds(entrant: Entrant, episodes: int, on_progress: OnProgress) -> Evaluated:
     """Play episodes of listed seeds in the task's training environments."""
     config, task, loaded = entrant.config, entrant.task, entrant.loaded
     policy = build_policy(config, task, torch.device("cpu"))
@@ -135,7 +135,7 @@ def _measure_seeds(entrant: Entrant, episodes: int, look: Look) -> Evaluated:
     )
     evaluator = build_evaluator(config, task, policy)
     assert isinstance(evaluator, EpisodeEvaluator), "the task has no suites"
-    played = evaluator.episodes(settings, count=episodes, look=look)
+    played = evaluator.episodes(settings, count=episodes, on_progress=on_progress)
     return Evaluated(
         task=task.name,
         checkpoint=loaded.path.name,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -20,7 +19,7 @@ from longhaul.core.errors import CheckpointError, ConfigError
 from longhaul.core.settings import Assignment
 from longhaul.core.suite import Suite
 from longhaul.core.task import Task
-from longhaul.engine.evaluator import Look, look_away
+from longhaul.engine.evaluator import OnProgress, as_part, ignore_progress
 from longhaul.engine.suite_evaluator import SuiteEvaluator, suite_figures
 from longhaul.runs.checkpoint import Loaded
 from longhaul.runs.directory import RunDirectory
@@ -34,7 +33,7 @@ class Entrant:
     task: Task
     loaded: Loaded
 
-    def play(self, suite: Suite, look: Look = look_away) -> tuple[Episode, ...]:
+    def play(self, suite: Suite, on_progress: OnProgress = ignore_progress) -> tuple[Episode, ...]:
         """Return the episodes of a suite."""
         policy = build_policy(self.config, self.task, torch.device("cpu"))
         load_weights(policy, self.loaded)
@@ -43,7 +42,7 @@ class Entrant:
         settings = build_settings(self.config, self.task).with_(
             Assignment(name, value) for name, value in self.loaded.manifest.settings.items()
         )
-        return evaluator.episodes(suite, settings, look=look)
+        return evaluator.episodes(suite, settings, on_progress=on_progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,10 @@ class SuiteRequest:
 
 
 def measure_suites(
-    run: RunDirectory, entrant: Entrant, request: SuiteRequest, look: Look = look_away
+    run: RunDirectory,
+    entrant: Entrant,
+    request: SuiteRequest,
+    on_progress: OnProgress = ignore_progress,
 ) -> SuiteReport:
     """Return the figures of a checkpoint on the suites of its task."""
     config, task, loaded = entrant.config, entrant.task, entrant.loaded
@@ -76,7 +78,7 @@ def measure_suites(
         opponent = None
         if request.against:
             opponent = _opponent(run, entrant, suite, references, request.against)
-        played = entrant.play(suite, partial(_look_at_all, look, before, total))
+        played = entrant.play(suite, as_part(on_progress, before, total))
         results.append(_result(suite, played, references, opponent))
         before += len(suite.cases)
     return SuiteReport(
@@ -91,11 +93,6 @@ def measure_suites(
             for damage in loaded.damaged
         ),
     )
-
-
-def _look_at_all(look: Look, before: int, total: int, done: int, _: int) -> None:
-    """Show the progress of one suite as that of all."""
-    look(before + done, total)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,17 @@ from longhaul.engine.config import EvaluateConfig
 from longhaul.envs.starts import STARTS
 
 MakeEnv = Callable[[EpisodeSeeds, int], VectorEnv]
-Look = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Called after every step with the episodes that are over and all there are; may raise to end."""
 
 
-def look_away(done: int, total: int) -> None:
+def ignore_progress(done: int, total: int) -> None:
     """Take no interest in how far an evaluation has come."""
+
+
+def as_part(on_progress: OnProgress, before: int, total: int) -> OnProgress:
+    """Return what reports a part's episodes as those after `before` others, of `total` in all."""
+    return lambda done, _: on_progress(before + done, total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ def play(
     *,
     cases: ListedSeeds,
     draws: CaseDraws | None,
-    look: Look = look_away,
+    on_progress: OnProgress = ignore_progress,
 ) -> tuple[Episode, ...]:
     """Return one episode per listed seed, in the order of the list.
 
@@ -102,7 +107,7 @@ def play(
                     done[case] = episode
                 if draws is not None:
                     draws.begin(episode.env, episode.number + 1)
-            look(len(done) + len(failed), wanted)
+            on_progress(len(done) + len(failed), wanted)
     if not done:
         raise EnvError(f"{env.spec.id} failed in all {wanted} episodes of the evaluation")
     return tuple(done[case] for case in range(wanted) if case in done)
@@ -179,7 +184,7 @@ class EpisodeEvaluator:
         return ()
 
     def episodes(
-        self, settings: Settings, *, count: int, look: Look = look_away
+        self, settings: Settings, *, count: int, on_progress: OnProgress = ignore_progress
     ) -> tuple[Episode, ...]:
         """Return `count` episodes of the present policy."""
         if STARTS.name in settings:
@@ -195,6 +200,8 @@ class EpisodeEvaluator:
             device = next(self._policy.parameters()).device
             draws = CaseDraws(seeds, cases, device=device)
         try:
-            return play(env, self._policy, settings, cases=cases, draws=draws, look=look)
+            return play(
+                env, self._policy, settings, cases=cases, draws=draws, on_progress=on_progress
+            )
         finally:
             env.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from longhaul.core.env import BatchedEnvs, EnvSource, Episode, VectorEnv
@@ -18,7 +17,7 @@ from longhaul.core.settings import Settings
 from longhaul.core.suite import Case, Suite
 from longhaul.core.task import Evaluation
 from longhaul.engine.config import EvaluateConfig
-from longhaul.engine.evaluator import CaseDraws, Look, figures, look_away, play
+from longhaul.engine.evaluator import CaseDraws, OnProgress, as_part, figures, ignore_progress, play
 from longhaul.engine.stop import Until
 from longhaul.envs.starts import STARTS, STARTS_LIMIT
 
@@ -122,7 +121,7 @@ class SuiteEvaluator:
         return notes
 
     def episodes(
-        self, suite: Suite, settings: Settings, *, look: Look = look_away
+        self, suite: Suite, settings: Settings, *, on_progress: OnProgress = ignore_progress
     ) -> tuple[Episode, ...]:
         """Return one episode per case of the suite, in their order."""
         total = len(suite.cases)
@@ -130,12 +129,12 @@ class SuiteEvaluator:
             episode
             for wave in waves(suite, self._config.num_envs)
             for episode in self._play(
-                suite.envs, wave, settings, partial(_look_at_all, look, wave.first, total)
+                suite.envs, wave, settings, as_part(on_progress, wave.first, total)
             )
         )
 
     def _play(
-        self, source: EnvSource, wave: Wave, settings: Settings, look: Look
+        self, source: EnvSource, wave: Wave, settings: Settings, on_progress: OnProgress
     ) -> tuple[Episode, ...]:
         starts = tuple(case.start for case in wave.cases if case.start is not None)
         offered = (STARTS.to(starts), STARTS_LIMIT.to(0))
@@ -147,11 +146,8 @@ class SuiteEvaluator:
             device = next(self._policy.parameters()).device
             draws = CaseDraws(wave.draws(self._config.seed), cases, device=device)
         try:
-            return play(env, self._policy, settings, cases=cases, draws=draws, look=look)
+            return play(
+                env, self._policy, settings, cases=cases, draws=draws, on_progress=on_progress
+            )
         finally:
             env.close()
-
-
-def _look_at_all(look: Look, before: int, total: int, done: int, _: int) -> None:
-    """Show the progress of a wave as that of its suite."""
-    look(before + done, total)

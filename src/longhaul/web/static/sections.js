@@ -80,7 +80,7 @@ export function showFacts({ entry, record }) {
 function hintLine(hint) {
   const { rule, evidence, cause, advice, times } = hint.facts;
   const place = [
-    rule, hint.step === null ? null : `at ${compact(hint.step)} steps`, Number(times) > 1 ? `told ${times} times` : null,
+    rule, hint.step === null ? null : `at ${compact(hint.step)} steps`, Number(times) > 1 ? `shown ${times} times` : null,
     hint.resolved || null,
   ].filter(Boolean).join(" · ");
   const told = advice ? [`${evidence} ${cause} `, make("strong", {}, advice)] : [hint.text || "(an empty hint)"];
