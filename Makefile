@@ -40,7 +40,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: train test lint check bench peers-mario peers-sample-factory docs clean help moved
+.PHONY: train test lint check bench size peers-mario peers-sample-factory docs clean help moved
 
 train: .venv/ready-train $(if $(filter mario%,$(TASK)),$(GAME)) $(if $(filter nethack%,$(TASK)),$(NETHACK)) ## train TASK (default fish); more options in ARGS="..."
 	@$(BIN)/longhaul train "$(TASK)" $(ARGS)
@@ -77,6 +77,9 @@ peers-sample-factory: ## put Sample Factory into .venv-sample-factory, to compar
 docs: .venv/ready-docs ## write docs/reference/, then build site/, failing on a broken link
 	@$(BIN)/python -m longhaul.cli.reference docs/reference
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+size: .venv/made-in ## lines and files of src by package, and the change since SINCE (default HEAD~)
+	@$(BIN)/python -m benchmarks.size $(SINCE)
 
 clean: ## remove .venv, caches and built pages; runs/ is kept
 	@rm -rf .venv .venv-peers .venv-sample-factory .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -20,7 +20,6 @@ except ModuleNotFoundError as error:
     raise MissingPackageError("wandb", "wandb") from error
 
 LONGEST_ID = 128
-INIT_SECONDS = 30.0
 GOODBYE_SECONDS = 1.0
 SERVICE = "wandb-core"
 """The process the package starts."""

@@ -30,8 +30,6 @@ from longhaul.tasks.nethack.vocabulary import (
 
 SCORE_TERM, FROZEN_TERM = "score", "frozen"
 TERMS = (SCORE_TERM, FROZEN_TERM)
-WORKER_ENVS = 16
-"""Games one worker process plays by default."""
 MISSING = (
     "NetHack is not installed: install the extra 'nethack' of your longhaul checkout "
     "(pip install -e '.[nethack]') or NLE itself (pip install nle); "

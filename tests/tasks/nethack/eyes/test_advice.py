@@ -5,7 +5,6 @@ import pytest
 
 from longhaul.core.env import Array
 from longhaul.tasks.nethack.eyes.numbers import RULES
-from longhaul.tasks.nethack.matching import Matcher, Query
 from longhaul.tasks.nethack.rule_lint import read_rules
 from longhaul.tasks.nethack.vocabulary import (
     ACTIONS,
@@ -17,6 +16,7 @@ from longhaul.tasks.nethack.vocabulary import (
     STATE,
 )
 from tests.tasks.nethack.games import drawn_actions, opened
+from tests.tasks.nethack.matching import Matcher, Query
 
 GRAPH = read_rules()
 

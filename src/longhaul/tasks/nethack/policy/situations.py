@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -86,8 +85,3 @@ def purity(counts: NDArray[np.float64] | Sequence[Sequence[float]]) -> list[floa
     """Return of each expert [K, S] the share of its moments that are of its most frequent kind."""
     table = np.asarray(counts, np.float64)
     return [float(row.max() / row.sum()) if row.sum() else 0.0 for row in table]
-
-
-def entropy_limit(experts: int) -> float:
-    """Return the entropy of equal weights."""
-    return math.log(experts)
