@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from longhaul.app.assemble import build_task
+from longhaul.app.configure import ConfigSources, resolve
 from longhaul.app.hint_replay import replay_hints
-from longhaul.app.hints import build_hints, most_entropy
+from longhaul.app.hints import build_hints, most_entropy, run_facts
 from longhaul.app.verify import Trial, verify
 from longhaul.core.errors import ConfigError
 from longhaul.core.hint import Finding, Recent
+from longhaul.core.progress import Progress
 from longhaul.core.spaces import Continuous, Discrete, MultiDiscrete
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.jsonl import read_rows
@@ -197,3 +199,17 @@ def test_a_plugin_that_offers_something_else_is_refused(monkeypatch: pytest.Monk
     config = small_config()
     with pytest.raises(ConfigError, match="'not a rule' as a hint rule"):
         build_hints(config, build_task(config), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("task", "sets"),
+    [("gym:CartPole-v1", "[[schedule]]"), ("nethack", "options.phases"), ("probe:recall", None)],
+)
+def test_advice_names_what_else_sets_a_key(task: str, sets: str | None) -> None:
+    if task == "nethack":
+        pytest.importorskip("nle")
+    overrides = ("schedule=[]",) if sets is None else ()
+    config = resolve(ConfigSources(task, overrides=overrides))
+    facts = run_facts(config, build_task(config), "cpu")
+    shown = Recent(Progress(1), 1, facts).setting("learn.learning_rate")
+    assert shown == "learn.learning_rate" + (f" (which {sets} sets)" if sets else "")

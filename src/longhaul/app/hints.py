@@ -10,6 +10,7 @@ import psutil
 
 from longhaul.app.config import RunConfig
 from longhaul.app.configure import to_values
+from longhaul.app.registry import find_kind
 from longhaul.core.config import flatten
 from longhaul.core.errors import ConfigError
 from longhaul.core.hint import SCHEDULED, Facts, Rule
@@ -60,10 +61,13 @@ def run_facts(config: RunConfig, task: Task, device: str) -> Facts:
     return facts
 
 
-def scheduled(config: RunConfig, task: Task) -> tuple[str, ...]:
-    """Return the settings that controllers move."""
-    listed = [str(table.get("setting", "")) for table in config.schedule]
-    return (*listed, *(name for controller in task.controllers for name in controller.writes))
+def scheduled(config: RunConfig, task: Task) -> dict[str, str]:
+    """Return, for each setting that a controller moves, where the config has that controller."""
+    keys = find_kind(config.task).controller_keys
+    moved = {str(table.get("setting", "")): "[[schedule]]" for table in config.schedule}
+    for controller in task.controllers:
+        moved |= dict.fromkeys(controller.writes, keys.get(controller.name, "the task"))
+    return moved
 
 
 def most_entropy(action: ActionSpec) -> float:

@@ -16,7 +16,7 @@ OPENING = 5
 HISTORY = 64
 """How many measurements, spread evenly over all there were, are remembered at most."""
 SCHEDULED = "scheduled"
-"""A fact: the settings that schedules move."""
+"""A fact: for each setting that a controller moves, the part of the config with that controller."""
 Fact = bool | int | float | str
 Facts = Mapping[str, Any]
 """What is fixed for a run: its config with dotted keys, and what is known of its task."""
@@ -146,9 +146,9 @@ class Recent:
         return float(value) if isinstance(value, (int, float)) else otherwise
 
     def setting(self, key: str) -> str:
-        """Return a config key as advice names it: a schedule's values go before the config's."""
-        is_scheduled = key in self.facts.get(SCHEDULED, ())
-        return f"{key} (which [[schedule]] sets)" if is_scheduled else key
+        """Return a config key as advice names it, with what else sets it and must be changed."""
+        sets = self.facts.get(SCHEDULED, {}).get(key)
+        return f"{key} (which {sets} sets)" if sets else key
 
 
 class Rule(Protocol):
