@@ -41,7 +41,7 @@ OTHERS = (
     "plots/learning.svg",
     "tensorboard/events.out.tfevents.1",
     "export/step-000000000064",
-    "wandb/latest-run",
+    "wandb",
     "anything-else",
 )
 COMMANDS = (
@@ -131,6 +131,7 @@ def test_a_run_may_be_reached_through_a_link_and_keep_the_links_of_wandb(
 ) -> None:
     (run.path / "wandb" / "run-1").mkdir(parents=True)
     (run.path / "wandb" / "latest-run").symlink_to("run-1")
+    (run.path / "wandb" / "run-1" / "debug-core.log").symlink_to(tmp_path / "cache.log")
     reached = tmp_path / "reached"
     reached.symlink_to(run.path)
     assert longhaul("resume", reached).code == 0

@@ -73,6 +73,7 @@ class Tracking:
             if problem is None:
                 tell(f"{name} does not answer; the run goes on and sends it everything later")
             elif problem and is_new:
+                self._trackers.pop(name).close()  # the error says all there is to say
                 raise UnusableTrackerError(name, problem)
             elif problem:
                 tell(f"{UnusableTrackerError(name, problem)}; it is tried again every minute")

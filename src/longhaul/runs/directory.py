@@ -18,6 +18,8 @@ from longhaul.runs.record import RunRecord, Status, decode_record, encode_record
 
 _UNFIT = re.compile(r"[^a-z0-9._-]+")
 _LONGEST = 80
+WANDB = "wandb"
+"""The folder of W&B, which keeps links to its newest run and logs; longhaul writes none of it."""
 
 
 def slug(text: str) -> str:
@@ -181,16 +183,10 @@ class RunDirectory:
             for name in (*folders, *files):
                 path = Path(folder, name)
                 mode = path.lstat().st_mode
-                if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-                    continue
-                if _is_of_wandb(path, top) and path.resolve().is_relative_to(top):
-                    continue
-                raise link_error(path)
-
-
-def _is_of_wandb(path: Path, top: Path) -> bool:
-    """Whether a link is in the folder of W&B, which keeps links to its newest run there."""
-    return path.is_symlink() and path.relative_to(top).parts[0] == "wandb"
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    raise link_error(path)
+            if Path(folder) == top and WANDB in folders:
+                folders.remove(WANDB)
 
 
 def create_run(root: Path, record: RunRecord, config_text: str) -> RunDirectory:
