@@ -277,6 +277,20 @@ class NeedsArgument(Walk):
         super().__init__()
 
 
+class Hanging(Walk):
+    """Must not be reset or stepped; with continuous actions there is no mask to look for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = spaces.Box(-1.0, 1.0, (1,))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        raise AssertionError("a reset that might hang")
+
+    def step(self, action: Any) -> Any:
+        raise AssertionError("a step that might hang")
+
+
 class OldGym(Walk):
     """Is written for Gym as it was before version 0.26, in one way or another."""
 
@@ -340,6 +354,7 @@ _ALL: dict[str, tuple[Callable[..., gym.Env[Any, Any]], int | None]] = {
     "OddStart-v0": (OddStart, None),
     "FlatPicture-v0": (FlatPicture, 12),
     "NeedsArgument-v0": (NeedsArgument, None),
+    "Hanging-v0": (Hanging, None),
     "OldGym-v0": (OldGym, None),
     "NeedsPackage-v0": (NeedsPackage, None),
     "NeedsExtra-v0": (NeedsExtra, None),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from longhaul.core.env import Slots
+from longhaul.core.env import Slots, empty_actions
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.spaces import Continuous, Discrete, MultiDiscrete, Part, Tier
 from longhaul.envs.gymnasium_env import GymnasiumEnv, GymnasiumFactory, describe, gymnasium_envs
@@ -97,7 +97,18 @@ def test_the_old_gym_api_is_called_by_its_name(
 ) -> None:
     factory = GymnasiumFactory(fake_id("OldGym"), {"how": how, "action_space": action})
     with pytest.raises(EnvError, match=f"uses the old Gym API: {problem}; port it"):
-        gymnasium_envs(factory)
+        begin_to_play(factory)
+
+
+def begin_to_play(factory: GymnasiumFactory) -> None:
+    env = gymnasium_envs(factory).make()
+    env.reset(0, None)
+    env.step(empty_actions(env.spec, 1))
+
+
+def test_looking_at_an_environment_calls_nothing_that_may_hang() -> None:
+    source = gymnasium_envs(GymnasiumFactory(fake_id("Hanging")))
+    assert source.spec.tier is Tier.REPLAY
 
 
 @pytest.mark.parametrize("which", ["observation", "action"])

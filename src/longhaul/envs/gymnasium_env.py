@@ -11,6 +11,7 @@ An env may offer more than Gymnasium asks for, and what it offers is used:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Ending, SingleEnvs, Slots, Start, empty_actions
+from longhaul.core.env import Array, Ending, SingleEnvs, Slots, Start
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import ActionSpec, Continuous, EnvSpec, Tier
@@ -69,8 +70,12 @@ class GymnasiumEnv:
         self._limit = opened.time_limit
         self._renders = render
         try:
+            self._refuse_old_api()
             self._layout = ObservationLayout(self._env.observation_space)
             codec = action_codec(self._env.action_space)
+        except EnvError:
+            self._close()
+            raise
         except ConfigError as error:
             self._close()
             raise ConfigError(f"environment {env_id!r}: {error}") from error
@@ -125,7 +130,10 @@ class GymnasiumEnv:
             self._takes_settings.apply_settings(self._settings.values())
             self._settings = None
         options = None if start is None else {"start": start}
-        obs, info = self._env.reset(seed=seed, options=options)
+        given: Any = self._env.reset(seed=seed, options=options)
+        if not self._kinds_checked:
+            self._refuse_bare(given)
+        obs, info = given
         if not self._kinds_checked:
             self._layout.refuse_foreign_kinds(obs)
             self._kinds_checked = True
@@ -138,7 +146,13 @@ class GymnasiumEnv:
 
     def step(self, actions: Array) -> Ending | None:
         """Act with `actions` [1, ...]; write everything but `started`; tell if it is over."""
-        obs, reward, terminated, truncated, info = self._step(self._decode(actions))
+        given: Any = self._step(self._decode(actions))
+        try:
+            obs, reward, terminated, truncated, info = given
+        except ValueError as error:
+            raise EnvError(
+                OLD_API.format(self._id, f"step() returns {len(given)} values")
+            ) from error
         self._elapsed = elapsed = self._elapsed + 1
         self._write(obs)
         self._reward[0] = reward
@@ -222,28 +236,24 @@ class GymnasiumEnv:
         try:
             given: Any = self._env.reset(seed=0)
         except Exception as error:
-            if "unexpected keyword argument 'seed'" in str(error):
-                raise EnvError(OLD_API.format(env_id, "reset() takes no seed")) from error
             raise EnvError(
                 f"environment {env_id!r} failed in its first reset: {words_of(error)}"
             ) from error
-        if not (isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Mapping)):
-            problem = "reset() does not return (observation, info)"
-            raise EnvError(OLD_API.format(env_id, problem))
+        self._refuse_bare(given)
         info: Mapping[str, Any] = given[1]
         return info
 
-    def refuse_old_api(self) -> None:
-        """Refuse an env whose reset or step is that of the old Gym API, by calling both once."""
-        self._first_reset()
-        if self._has_masks:
-            return  # a forbidden action must not be tried, and the old API has no masks
-        try:
-            given: Any = self._env.step(self._decode(empty_actions(self._spec, 1)))
-        except Exception:  # noqa: BLE001 - an env that raises is told of when it is played
-            return
-        if isinstance(given, tuple) and len(given) == 4:
-            raise EnvError(OLD_API.format(self._id, "step() returns 4 values"))
+    def _refuse_bare(self, given: object) -> None:
+        """Refuse what a reset of the old Gym API returns."""
+        if not (isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Mapping)):
+            problem = "reset() does not return (observation, info)"
+            raise EnvError(OLD_API.format(self._id, problem))
+
+    def _refuse_old_api(self) -> None:
+        """Refuse an env whose reset takes no seed, without calling it: it may hang or crash."""
+        taken = inspect.signature(self._env.unwrapped.reset).parameters.values()
+        if not any(one.name == "seed" or one.kind is one.VAR_KEYWORD for one in taken):
+            raise EnvError(OLD_API.format(self._id, "reset() takes no seed"))
 
     def _write_mask(self, info: Mapping[str, Any]) -> None:
         mask = self._slots.mask
@@ -292,7 +302,6 @@ def gymnasium_envs(factory: GymnasiumFactory) -> SingleEnvs:
     """Return the source of the envs `factory` makes; one is made here to look at it."""
     env = factory()
     try:
-        env.refuse_old_api()
         known = replace(factory, masks=env.mask_source)
         return SingleEnvs(env.spec, known, make_drawn=replace(known, render=True))
     finally:
