@@ -21,7 +21,7 @@ from longhaul.envs.output_log import FOLDER, open_log, printable
 from longhaul.runs.directory import RunDirectory
 
 LONGEST_LOG = 4 << 20
-"""Bytes a file may have; beyond, its first half is kept and the rest begins anew."""
+"""Bytes a file may have; beyond that its first half is kept and the rest is overwritten."""
 CUT = b"\n[longhaul: the file was full; what was printed between here and the next line is gone]\n"
 LOOK_SECONDS = 1.0
 LONGEST_SHOWN = 2000
@@ -36,7 +36,7 @@ Run = TypeVar("Run", Path, RunDirectory)
 class EnvOutput:
     """While it is open, everything printed in this process goes to a file, native code included.
 
-    The descriptors 1 and 2 point to the file, so that nothing is done in a step. A stream that is
+    The descriptors 1 and 2 point to the file, which costs nothing per step. A stream that is
     not one of them, as in a notebook, is replaced itself, and native code is left alone: it cannot
     be known where its output ends up. What longhaul has to say goes to `out` and `err`.
     """
@@ -103,7 +103,7 @@ class EnvOutput:
             self._look()
 
     def _look(self) -> None:
-        """Cut files that are too long, and tell once that something is printed."""
+        """Cut files that are too long, and report once that something is printed."""
         assert self._folder is not None
         for name, size in self._measured().items():
             path = self._folder / name
