@@ -28,9 +28,8 @@ GAME := $(if $(filter none,$(ROM)),,.venv/rom)
 NETHACK := .venv/nethack
 
 # What is compiled to native code, once, into the caches beside it.
-NATIVE := $(wildcard src/longhaul/envs/nes/*.py src/longhaul/envs/probes/*.py \
-	src/longhaul/tasks/fish/*.py src/longhaul/tasks/mario/game/*.py src/longhaul/tasks/mario/reward/*.py \
-	src/longhaul/tasks/nethack/*.py)
+NATIVE := $(wildcard src/longhaul/envs/native/*.py src/longhaul/tasks/probe/*.py \
+	src/longhaul/tasks/fish/world/*.py src/longhaul/tasks/mario/*/*.py src/longhaul/tasks/nethack/observation/*.py)
 
 # A virtual environment holds absolute paths: one that was moved is made again.
 ifneq "$(shell cat .venv/made-in 2>/dev/null)" "$(CURDIR)"
@@ -60,7 +59,7 @@ check: lint $(GAME) $(NETHACK) .venv/compiled ## lint, then all tests with the c
 	@$(BIN)/python -m pytest -m 'not slow' --cov
 
 bench: .venv/ready-dev $(if $(filter nethack%,$(TASK)),$(NETHACK)) ## steps per second on TASK, beside Stable-Baselines3
-	@$(BIN)/longhaul bench train "$(TASK)" --peer sb3 $(ARGS)
+	@$(BIN)/python -m benchmarks.peers "$(TASK)" $(ARGS)
 
 peers-mario: ## put other people's ways to run the game into .venv-peers, to compare with
 	@test -d .venv-peers || "$${PYTHON:-python3}" -m venv .venv-peers
@@ -75,7 +74,7 @@ peers-sample-factory: ## put Sample Factory into .venv-sample-factory, to compar
 		-r benchmarks/sample_factory_peer.txt
 
 docs: .venv/ready-docs ## write docs/reference/, then build site/, failing on a broken link
-	@$(BIN)/python -m longhaul.cli.reference docs/reference
+	@$(BIN)/python -m docs.tools.reference docs/reference
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 size: .venv/made-in ## lines and files of src by package, and the change since SINCE (default HEAD~)
@@ -84,7 +83,7 @@ size: .venv/made-in ## lines and files of src by package, and the change since S
 clean: ## remove .venv, caches and built pages; runs/ is kept
 	@rm -rf .venv .venv-peers .venv-sample-factory .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@rm -rf .coverage htmlcov site build dist
-	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## list these targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile \

@@ -26,7 +26,7 @@ import gymnasium as gym
 import numpy as np
 from benchmarks.fault_env import FaultyWalk
 
-from longhaul.app.text import columns
+from longhaul.app.build.text import columns
 
 FAULTS = {
     "killed": "worker killed (SIGKILL)",
@@ -70,7 +70,7 @@ def sb3_subproc(fault: str, claim: str) -> Advance:
 def longhaul_processes(fault: str, claim: str) -> Advance:
     """Return the steps of longhaul's processes runtime, with its default settings."""
     from longhaul.core.seeds import DerivedSeeds, Seeds
-    from longhaul.envs.gymnasium_env import GymnasiumFactory, gymnasium_envs
+    from longhaul.envs.gymnasium.env import GymnasiumFactory, gymnasium_envs
     from longhaul.envs.processes.vector import ProcessVectorEnv
 
     env_id = "benchmarks.fault_env:benchmarks/FaultyWalk-v0"

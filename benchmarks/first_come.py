@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.session import Asked, carry_out
-from longhaul.app.text import columns
-from longhaul.app.train import begin_run
-from longhaul.runs.jsonl import read_rows
+from longhaul.app.build.sources import ConfigSources, resolve
+from longhaul.app.build.text import columns
+from longhaul.app.session.options import SessionOptions
+from longhaul.app.session.run import run_session
+from longhaul.app.session.start import begin_run
+from longhaul.runs.logs.jsonl import read_rows
 
 TASK = "gym:benchmarks.uneven_env:UnevenCartPole-v0"
 MODES = {"lockstep": ("env.order=lockstep",), "first-come": ("env.order=first-come",)}
@@ -59,8 +60,8 @@ def train_once(overrides: tuple[str, ...], *, steps: int, seed: int) -> Trained:
         )
     )
     with TemporaryDirectory(prefix="longhaul-first-come-") as folder:
-        run = begin_run(config, Path(folder))
-        carry_out(run, config, Asked(quiet=True))
+        run = begin_run(config, Path(folder)).directory
+        run_session(run, config, SessionOptions(quiet=True))
         metrics, timings = read_rows(run.metrics).rows, read_rows(run.timings).rows
     # From the end of the first iteration on, so that starting the workers does not count.
     seconds = [float(row["time/session_seconds"]) for row in timings]

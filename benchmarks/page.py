@@ -26,9 +26,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 from tests.web.browser import Browser, opened
 
-from longhaul.app.text import columns
-from longhaul.runs.directory import RunDirectory, create_run
-from longhaul.runs.record import Status, begin_record, write_status
+from longhaul.app.build.text import columns
+from longhaul.runs.directory import RunDirectory, Status, begin_record, create_run, write_status
 
 METRICS = [
     f"{group}/measure_{number}"

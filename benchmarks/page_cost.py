@@ -23,8 +23,8 @@ import psutil
 from benchmarks.page import serving
 from tests.web.browser import Browser, opened
 
-from longhaul.app.text import columns
-from longhaul.runs.jsonl import read_rows
+from longhaul.app.build.text import columns
+from longhaul.runs.logs.jsonl import read_rows
 
 
 @dataclass(frozen=True, slots=True)

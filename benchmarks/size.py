@@ -42,7 +42,7 @@ def sizes(commit: str) -> Sizes:
 def table(now: Sizes, then: Sizes) -> str:
     """Return one line for each package, and sums."""
     names = sorted(now[0] | then[0])
-    groups = {name: (name,) for name in names}
+    groups: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
     groups |= {"the trainer": TRAINER, "everything": tuple(names)}
     rows = [f"{'package':16}{'lines':>8}{'change':>8}{'files':>7}{'change':>8}"]
     for title, members in groups.items():

@@ -172,9 +172,9 @@ def test_nothing_in_the_source_can_run_code_from_a_file() -> None:
     # Worker processes are the trainer's own children: their messages come from no file.
     between_processes = SOURCE / "envs" / "processes"
     # The NES processor writes its own switch over all opcodes from the tables beside it.
-    from_own_tables = SOURCE / "envs" / "nes" / "cpu.py"
+    from_own_tables = SOURCE / "tasks" / "mario" / "console" / "cpu.py"
     # Foreign weights are read in torch's safe mode, see the next test.
-    weights_alone = SOURCE / "app" / "import_torch.py"
+    weights_alone = SOURCE / "app" / "artefacts" / "import_torch.py"
     found = {
         path.relative_to(ROOT).as_posix(): problems
         for path in sorted(SOURCE.rglob("*.py"))
@@ -187,7 +187,7 @@ def test_nothing_in_the_source_can_run_code_from_a_file() -> None:
 
 
 def test_foreign_weights_are_read_as_weights_alone() -> None:
-    tree = ast.parse((SOURCE / "app" / "import_torch.py").read_text(encoding="utf-8"))
+    tree = ast.parse((SOURCE / "app" / "artefacts" / "import_torch.py").read_text(encoding="utf-8"))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     (load,) = [node for node in calls if dotted(node.func) == "torch.load"]
     (flag,) = [keyword.value for keyword in load.keywords if keyword.arg == "weights_only"]

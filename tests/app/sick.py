@@ -14,7 +14,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from longhaul.core.metrics import Metrics
 from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Settings
-from longhaul.learn.ppo import PPOLearner
+from longhaul.learn.ppo import PPO
 from tests.app.toys import Result, Walk
 
 LONGEST_HANG = 60.0
@@ -76,7 +76,7 @@ class Hanging(Walk):
         return super().step(action)
 
 
-class HangingLearner(PPOLearner):
+class HangingLearner(PPO):
     """A learner that hangs once, in its third update."""
 
     crash = ""

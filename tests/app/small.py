@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from longhaul.app.config import RunConfig
-from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.session import Asked, carry_out
-from longhaul.app.train import begin_run
+from longhaul.app.build.config import RunConfig
+from longhaul.app.build.sources import ConfigSources, resolve
+from longhaul.app.session.options import SessionOptions
+from longhaul.app.session.run import run_session
+from longhaul.app.session.start import begin_run
 from longhaul.engine.stop import after_iterations
 from longhaul.runs.directory import RunDirectory
 
@@ -22,7 +23,7 @@ SMALL = (
     "env.check_seeds=false",
     "report.at_end=false",
 )
-QUIET = Asked(quiet=True)
+QUIET = SessionOptions(quiet=True)
 
 
 def small_config(task: str = CARTPOLE, *overrides: str) -> RunConfig:
@@ -45,8 +46,8 @@ def flags(*overrides: str) -> list[str]:
 def finished_run(root: Path, *overrides: str, task: str = CARTPOLE) -> RunDirectory:
     """Return a run that was trained to its end."""
     config = small_config(task, *overrides)
-    run = begin_run(config, root)
-    assert carry_out(run, config, QUIET) == 0
+    run = begin_run(config, root).directory
+    assert run_session(run, config, QUIET).exit_code == 0
     return run
 
 
@@ -55,6 +56,6 @@ def stopped_run(
 ) -> RunDirectory:
     """Return a run that was stopped after a few iterations, a checkpoint after each of them."""
     config = small_config(task, "checkpoint.every_iterations=1", *overrides)
-    run = begin_run(config, root)
-    carry_out(run, config, QUIET, also_until=after_iterations(iterations))
+    run = begin_run(config, root).directory
+    run_session(run, config, QUIET, also_until=after_iterations(iterations))
     return run

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.session import Asked, carry_out
-from longhaul.app.train import begin_run, resume_run
-from longhaul.app.verify import Trial, verify
+from longhaul import api
+from longhaul.app.diagnose.verify import Trial, verify
+from longhaul.app.session.options import SessionOptions
+from longhaul.app.session.run import run_session
+from longhaul.app.session.start import begin_run
 from longhaul.core.errors import ConfigError, EnvError, NumericalError
 from longhaul.engine.summary import LOST_STEPS
 from longhaul.envs.processes.repro import reproduce
+from longhaul.runs.checkpoints.inspect import list_checkpoints, read_manifest
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.inspection import list_checkpoints, read_manifest
-from longhaul.runs.jsonl import Row, read_rows
+from longhaul.runs.logs.jsonl import Row, read_rows
 from tests.app.small import QUIET, finished_run, small_config, stopped_run
 from tests.faults.gymnasium_walk import GYMNASIUM_ID
 from tests.faults.trouble import Plan, tell, turns
@@ -105,8 +107,8 @@ def test_a_run_first_come_first_served_survives_deaths_and_says_what_it_is(
 ) -> None:
     tell(tmp_path, Plan("kill", steps=(9,), times=1))
     config = small_config(TASK, told(tmp_path), *FIRST_COME, f"policy.core={core}")
-    run = begin_run(config, tmp_path / "runs")
-    assert carry_out(run, config, Asked()) == 0
+    run = begin_run(config, tmp_path / "runs").directory
+    assert run_session(run, config, SessionOptions()).exit_code == 0
     assert "not deterministic" in capsys.readouterr().err
     assert turns(tmp_path) >= 1
     kinds = {row["kind"] for row in rows(run, "sessions.jsonl") if row["event"] == "env_fault"}
@@ -117,7 +119,10 @@ def test_a_run_first_come_first_served_survives_deaths_and_says_what_it_is(
 
 def test_a_run_first_come_first_served_goes_on_after_a_stop(tmp_path: Path) -> None:
     run = stopped_run(tmp_path, told(tmp_path), *FIRST_COME, iterations=2, task=TASK)
-    assert resume_run(run.path, QUIET, total_timesteps=200, overrides=()) == 0
+    resumed = api.resume(run.path, total_timesteps=200, options=QUIET)
+    assert resumed is not None
+    assert resumed.outcome is not None
+    assert resumed.outcome.exit_code == 0
     steps = [int(str(row["env_steps"])) for row in rows(run, "metrics.jsonl")]
     assert steps == sorted(set(steps))
     assert steps[-1] >= 200

@@ -10,30 +10,30 @@ from pathlib import Path
 
 import gymnasium as gym
 import pytest
+from docs.tools.commands import all_commands, parameters
 
-from longhaul.app.assemble import build_task
-from longhaul.app.catalogue import list_tasks
-from longhaul.app.configure import ConfigSources, from_values, read_toml, resolve
-from longhaul.app.session import Asked, carry_out
-from longhaul.app.train import begin_run, show_plan
-from longhaul.app.verify import Trial, verify
-from longhaul.cli.main import app
-from longhaul.cli.reference import commands, parameters
+from longhaul.app.build.components import build_task
+from longhaul.app.build.sources import ConfigSources, from_values, read_toml, resolve
+from longhaul.app.diagnose.verify import Trial, verify
+from longhaul.app.inspect.runs import list_tasks
+from longhaul.app.session.options import SessionOptions
+from longhaul.app.session.run import run_session
+from longhaul.app.session.start import begin_run, show_plan
 from longhaul.core.env import Slots
 from longhaul.core.errors import ConfigError
 from longhaul.core.spaces import Tier
 from longhaul.engine.stop import after_iterations
 from longhaul.envs.checks import check_seeds
-from longhaul.envs.gymnasium_env import GymnasiumEnv
+from longhaul.envs.gymnasium.env import GymnasiumEnv
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.jsonl import Row, read_rows
+from longhaul.runs.logs.jsonl import Row, read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guide"
 BLOCK = re.compile(r'^```\w+ title="(?P<title>[^"]+)"\n(?P<text>.*?)^```$', re.M | re.S)
 # The first line of a movie names its format, not a command.
 COMMAND = re.compile(r"^(?:srun )?(longhaul (?!movie \d)[^\n]+)$", re.M)
-QUIET = Asked(quiet=True)
+QUIET = SessionOptions(quiet=True)
 SMALL = ("num_envs=4", "collect.steps=64", "learn.minibatch=64")
 
 
@@ -50,8 +50,8 @@ def write_blocks(page: str, folder: Path) -> None:
 
 def train_shortly(sources: ConfigSources, root: Path, iterations: int) -> RunDirectory:
     config = resolve(sources)
-    run = begin_run(config, root)
-    carry_out(run, config, QUIET, also_until=after_iterations(iterations))
+    run = begin_run(config, root).directory
+    run_session(run, config, QUIET, also_until=after_iterations(iterations))
     return run
 
 
@@ -169,7 +169,7 @@ def test_the_guides_schedule_fits_the_command_that_uses_it(tmp_path: Path) -> No
 def test_every_command_in_the_guide_exists_and_knows_its_options(page: str) -> None:
     known = {
         name: {option for one in parameters(function) for option in one.written.split("`")[1::2]}
-        for name, function in commands(app, "longhaul")
+        for name, function in all_commands()
     }
     for line in COMMAND.findall((GUIDE / page).read_text("utf-8")):
         words = line.split()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longhaul.app.verify import Trial, verify
+from longhaul.app.diagnose.verify import Trial, verify
 from tests.app.small import CARTPOLE, small_config
 
 

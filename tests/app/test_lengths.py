@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.configure import ConfigSources, resolve, to_values
+from longhaul.app.build.sources import ConfigSources, resolve, to_values
 from longhaul.core.errors import ConfigError
 from longhaul.runs.toml import write_toml
 from tests.app.small import CARTPOLE

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from longhaul.app.report import report_run
-from longhaul.report.gathered import gather
+from longhaul.app.artefacts.report import report_run
 from longhaul.report.panels import panel_chart
+from longhaul.report.run_data import gather
 from longhaul.report.style import laid_out
-from longhaul.report.words import duration, figure
+from longhaul.report.summary import duration, figure
 from longhaul.runs.directory import RunDirectory
 from tests.app.small import finished_run
 from tests.tasks.mario.cartridges import game_or_skip

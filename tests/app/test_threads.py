@@ -15,7 +15,7 @@ ODD_ROWS = (5, 6, 7, 10)
 PROGRAM = """
 import os
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:{cores}])
-from longhaul.app.verify import Trial, verify
+from longhaul.app.diagnose.verify import Trial, verify
 from tests.app.small import CARTPOLE, small_config
 for count in {counts}:
     overrides = ("collect.overlap=true", "policy.hidden=[64, 64]", f"num_envs={{count}}")

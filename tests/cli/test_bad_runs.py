@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from longhaul.core.errors import EXIT_CODES
-from longhaul.runs.clocks import Clocks
-from longhaul.runs.inspection import list_checkpoints
-from longhaul.runs.lock import RunLock
+from longhaul.runs.checkpoints.inspect import list_checkpoints
+from longhaul.runs.directory import Status
+from longhaul.runs.lock import Clocks, RunLock
 from longhaul.runs.reader import list_runs
-from longhaul.runs.record import Status
 from tests.app.small import CARTPOLE, finished_run, flags, stopped_run
 from tests.cli.conftest import Longhaul, everything_in
 

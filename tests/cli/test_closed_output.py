@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from longhaul.runs.directory import Status
 from longhaul.runs.reader import list_runs, read_metrics
-from longhaul.runs.record import Status
 from tests.app.small import CARTPOLE, flags
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ from longhaul.report.film import count_frames
 from longhaul.report.notebook import HEADINGS, section
 from longhaul.report.snapshots import read_snapshots
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.jsonl import read_rows
+from longhaul.runs.logs.jsonl import read_rows
 from tests.app.small import flags
 from tests.cli.conftest import Longhaul
 
@@ -63,7 +63,7 @@ def fish_flags(folder: Path) -> list[str]:
 
 @pytest.fixture
 def _short_films(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longhaul.app.watch.MOST_FRAMES", 10)
+    monkeypatch.setattr("longhaul.app.artefacts.films.MOST_FRAMES", 10)
 
 
 @pytest.mark.slow

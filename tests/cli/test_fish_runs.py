@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from longhaul.runs.checkpoints.inspect import list_checkpoints
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.inspection import list_checkpoints
-from longhaul.runs.jsonl import read_rows
+from longhaul.runs.logs.jsonl import read_rows
 from tests.app.small import finished_run
 from tests.cli.conftest import Longhaul
 

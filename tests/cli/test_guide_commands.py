@@ -29,10 +29,9 @@ RUN = re.compile(
 
 ENDLESS = {
     "serve": "tests/web start servers and end them",
-    "campaign": "tests/app/test_campaign.py trains courses",
-    "play": "tests/app/test_play.py plays; the guide's movies are the reader's",
+    "mario": "tests/tasks/mario/commands play and train courses",
     "bench": "measures for minutes; tests/app/bench run the parts",
-    "reproduce": "needs a repro file of its run; tests/app/test_reproduce.py makes one",
+    "reproduce": "needs a repro file of its run; tests/app/diagnose/test_reproduce.py makes one",
     "tool": "needs records of evaluations; tests/tasks/fish make them",
     "study": "needs a trained player; tests/tasks/nethack make one",
 }

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from longhaul.core.errors import ConfigError
-from longhaul.runs.clocks import Clocks
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file, storage_errors
-from longhaul.runs.jsonl import LogWriter
-from longhaul.runs.lock import RunLock
-from longhaul.runs.segments import cut_log
+from longhaul.runs.lock import Clocks, RunLock
+from longhaul.runs.logs.jsonl import LogWriter
+from longhaul.runs.logs.segments import cut_log
 from tests.app.small import stopped_run
 from tests.cli.conftest import Longhaul, everything_in
 

@@ -13,12 +13,11 @@ import pytest
 import torch
 from torch import nn
 
-from longhaul.app.exported import load_policy
-from longhaul.app.session import carry_out
-from longhaul.app.trained import load_trained
+from longhaul.app.evaluation.load import Run, load_exported
+from longhaul.app.session.run import run_session
+from longhaul.runs.checkpoints.inspect import list_checkpoints
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.inspection import list_checkpoints
-from longhaul.runs.jsonl import read_rows
+from longhaul.runs.logs.jsonl import read_rows
 from tests.app.small import QUIET, finished_run, flags, small_config, stopped_run
 from tests.cli.conftest import Longhaul, everything_in
 
@@ -135,7 +134,7 @@ def test_a_repaired_run_goes_on(longhaul: Longhaul, tmp_path: Path) -> None:
     run = stopped_run(tmp_path, iterations=2)
     run.metrics.write_bytes(run.metrics.read_bytes() + b"{torn")
     assert longhaul("repair", run.path, "--apply").code == 0
-    assert carry_out(run, small_config(), QUIET) == 0
+    assert run_session(run, small_config(), QUIET).exit_code == 0
     assert [row["iteration"] for row in read_rows(run.metrics).rows] == [1, 2, 3]
 
 
@@ -145,8 +144,8 @@ def test_an_exported_policy_acts_as_the_checkpoint_does(
     out = tmp_path / "policy"
     outcome = longhaul("export", run.path, "--out", out, "--no-onnx", "--json")
     assert outcome.code == 0
-    exported = load_policy(out)
-    original = load_trained(run, "latest")
+    exported = load_exported(out)
+    original = Run(run).agent("latest")
     obs = {name: torch.randn(5, *part.shape) for name, part in _observation(exported).items()}
     ours = exported.policy.act(obs, {}, exported.settings)
     theirs = original.policy.act(obs, {}, original.settings)
@@ -189,7 +188,7 @@ def test_the_onnx_graph_computes_the_same(core: str, longhaul: Longhaul, tmp_pat
 
 
 def weights_of(run: RunDirectory) -> dict[str, torch.Tensor]:
-    return load_trained(run, "latest").policy.state_dict()
+    return Run(run).agent("latest").policy.state_dict()
 
 
 @pytest.mark.parametrize("prefix", ["", "_orig_mod.", "module._orig_mod."])
@@ -204,7 +203,7 @@ def test_foreign_weights_find_their_places(
     assert found["is_complete"]
     assert found["was_compiled"] == ("_orig_mod" in prefix)
     assert set(found["matched"]) == set(weights)
-    loaded = load_policy(out).policy.state_dict()
+    loaded = load_exported(out).policy.state_dict()
     assert all(torch.equal(loaded[name], part) for name, part in weights.items())
 
 

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from docs.tools.commands import commands
 
 from longhaul.cli.main import app
-from longhaul.cli.reference import commands
 from tests.cli.conftest import Longhaul
 
 COMMANDS = (
@@ -35,8 +35,6 @@ COMMANDS = (
     "records",
     "study",
     "tool",
-    "play",
-    "campaign",
     "search",
     "warm-up",
     "metrics",
@@ -69,6 +67,31 @@ def test_every_command_explains_itself(longhaul: Longhaul, command: str) -> None
         outcome = longhaul(command, flag)
         assert outcome.code == 0
         assert "Usage: longhaul" in outcome.out
+
+
+def test_the_commands_of_a_task_are_imported_when_one_is_called(tmp_path: Path) -> None:
+    package = tmp_path / "toy_task-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-task\nVersion: 1\n")
+    (package / "entry_points.txt").write_text("[longhaul.commands]\ntoy = toy_commands:app\n")
+    (tmp_path / "toy_commands.py").write_text(
+        "import typer\nprint('imported')\napp = typer.Typer()\n"
+        "@app.command()\ndef juggle(balls: int):\n    print(f'{balls} balls')\n"
+        "@app.command()\ndef rest():\n    pass\n"
+    )
+
+    def said(*words: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "longhaul", *words],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+
+    helped = said("--help")
+    assert "Commands that only the task toy has." in helped
+    assert "imported" not in helped
+    assert said("toy", "juggle", "3") == "imported\n3 balls\n"
+    assert "juggle" in said("toy", "--help")
 
 
 def test_there_are_no_other_commands_than_the_ones_tested() -> None:

@@ -36,6 +36,10 @@ CALLS = (
     ["report", "nowhere"],
     ["watch", "nowhere"],
     ["verify-resume", "gym:CartPole-v1", "--set", "lern.epochs=3"],
+    ["compare", "nowhere", "elsewhere"],
+    ["compare", "fish", "mario", "--arms", "a,b"],
+    ["search", "chess"],
+    ["search", "fish", "--preset", "nothing"],
 )
 
 PROGRAM = """

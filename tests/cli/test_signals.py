@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.runs.directory import RunDirectory
-from longhaul.runs.inspection import list_checkpoints, verify
+from longhaul.runs.checkpoints.inspect import list_checkpoints, verify
+from longhaul.runs.directory import RunDirectory, Status
 from longhaul.runs.reader import list_runs, read_metrics, read_sessions
-from longhaul.runs.record import Status
 from longhaul.runs.score import read_final_score
 from tests.app.small import CARTPOLE, flags
 from tests.cli.conftest import Longhaul

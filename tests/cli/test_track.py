@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.track import PACKAGES
+from longhaul.app.session.tracking import TRACKERS
 from tests.cli.conftest import Longhaul
 
 
@@ -15,7 +15,7 @@ from tests.cli.conftest import Longhaul
 def test_a_missing_package_is_named_with_its_extra(
     name: str, longhaul: Longhaul, tmp_path: Path
 ) -> None:
-    package, extra = PACKAGES[name]  # type: ignore[index]  # a parameter is a plain str
+    package, extra = TRACKERS[name].package, TRACKERS[name].extra
     if importlib.util.find_spec(package) is not None:
         pytest.skip(f"{package} is installed")
     outcome = longhaul("train", "gym:CartPole-v1", "--track", name, "--runs-root", tmp_path)

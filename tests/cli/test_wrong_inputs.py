@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from longhaul.runs.checkpoints.inspect import list_checkpoints
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.inspection import list_checkpoints
 from tests.app.small import finished_run, stopped_run
 from tests.cli.conftest import Longhaul, everything_in
 from tests.cli.wrong_inputs import ROWS

@@ -12,12 +12,9 @@ from typing import Any
 import torch
 
 from longhaul.cluster.collector import ClusterCollector, Plan
-from longhaul.cluster.config import ClusterConfig
+from longhaul.cluster.config import ClusterConfig, EnvShare, SharedSeeds
 from longhaul.cluster.fleet import Answered, Died, Joined, News
-from longhaul.cluster.messages import Ask, Fragment, Weights
-from longhaul.cluster.reports import Reports
-from longhaul.cluster.shares import EnvShare, SharedSeeds
-from longhaul.cluster.worker import RemoteCollector
+from longhaul.cluster.messages import Ask, Fragment, RemoteCollector, Reports, Weights
 from longhaul.core.rollout import Rollout
 from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Settings

@@ -12,13 +12,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longhaul.cluster.errors import ClusterError
+from longhaul.cluster.connect import ClusterError
 from longhaul.core.errors import CheckpointError
 from longhaul.core.rollout import Rollout
 from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Settings
+from longhaul.engine.async_collector import OverlapCollector
 from longhaul.engine.collector import RolloutCollector
-from longhaul.engine.overlap import OverlapCollector
 from tests.cluster.fakes import CHUNK, ENVS, NEVER, STEPS, FakeFleet, Run, always
 from tests.engine.comparing import assert_equal, through_checkpoint
 from tests.engine.diary import ROWS, SETTINGS, TILT, DiaryPolicy, diaries
@@ -74,7 +74,7 @@ def test_a_healthy_cluster_lags_as_one_machine_does(*, overlap: bool) -> None:
     run = Run(overlap=overlap)
     found = [set(versions(rollout)) for rollout in run.iterate(5)]
     assert found == [{max(k - overlap, 0)} for k in range(5)]
-    assert run.collector.metrics()["cluster/lag_max"] == float(overlap)
+    assert run.collector.timings()["cluster/lag_max"] == float(overlap)
 
 
 def test_weights_are_laid_out_once_per_update() -> None:
@@ -230,7 +230,7 @@ def test_a_resumed_run_keeps_its_number_of_collectors() -> None:
     large.collector.load_state_dict(through_checkpoint(small.collector.state_dict()))
     large.learned.load_state_dict(small.learned.state_dict())
     assert_equal(large.iterate(3), small.iterate(3))
-    assert large.collector.metrics()["cluster/collectors"] == 2.0
+    assert large.collector.timings()["cluster/collectors"] == 2.0
 
 
 def test_the_state_of_a_run_on_one_machine_is_refused() -> None:

@@ -21,7 +21,7 @@ from longhaul.cluster.commands import (
     Errand,
     RemoteCommand,
 )
-from longhaul.cluster.errors import ClusterError
+from longhaul.cluster.connect import ClusterError
 from longhaul.core.errors import LockedError
 
 NAME = "search-0001"

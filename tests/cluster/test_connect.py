@@ -11,13 +11,13 @@ import pytest
 
 from longhaul.cluster.config import ClusterConfig
 from longhaul.cluster.connect import (
+    ClusterError,
     check_cluster,
     find_cluster,
     import_ray,
     is_only_here,
     parse_address,
 )
-from longhaul.cluster.errors import ClusterError
 from longhaul.core.errors import ConfigError
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from longhaul.cluster.config import share_out
 from longhaul.cluster.ledger import FATES, Fate, LedgerError, Ticket, TransitionLedger
-from longhaul.cluster.shares import share_out
 from tests.engine.comparing import through_checkpoint
 
 SHARES = share_out(7, 3)

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.cluster.config import ClusterConfig
-from longhaul.cluster.quorum import FragmentTimes, Quorum
-from longhaul.cluster.shares import count_collectors
+from longhaul.cluster.config import ClusterConfig, count_collectors
+from longhaul.cluster.roster import FragmentTimes, Quorum
 from longhaul.core.errors import ConfigError
 
 shares = st.floats(0.01, 1.0)

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longhaul.cluster.starts import StartShares
+from longhaul.cluster.ledger import StartShares
 from longhaul.core.settings import Settings
 from longhaul.envs.starts import STARTS, STARTS_LIMIT, StartDealer
 from tests.engine.comparing import through_checkpoint

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.auto_resume import train_by
-from longhaul.cluster.rank import Rank, launched_rank
-from longhaul.cluster.team import LeadingLearner, Lesson, follow
+from longhaul import api
+from longhaul.cluster.config import Rank, launched_rank
+from longhaul.cluster.roster import GroupUpdate, LeadingLearner, follow
 from longhaul.core.errors import ConfigError, NumericalError
 from longhaul.core.metrics import Metrics
 from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
-from longhaul.runs.jsonl import read_rows
-from tests.app.small import QUIET, flags, small_config
+from longhaul.runs.logs.jsonl import read_rows
+from tests.app.small import flags
 from tests.learn.fakes import random_rollout
 
 BARE = Settings([])
@@ -55,11 +55,11 @@ class Counting:
 class Voice:
     """A team's voice: the leader's words go into a queue, a follower's come out of it."""
 
-    words: queue.SimpleQueue[Lesson | None]
+    words: queue.SimpleQueue[GroupUpdate | None]
     leads: bool
     closed: bool = False
 
-    def tell(self, word: Lesson | None) -> Lesson | None:
+    def tell(self, word: GroupUpdate | None) -> GroupUpdate | None:
         if self.leads:
             self.words.put(word)
             return word
@@ -70,7 +70,7 @@ class Voice:
 
 
 def test_followers_learn_what_the_leader_does_until_it_lets_them_go() -> None:
-    words: queue.SimpleQueue[Lesson | None] = queue.SimpleQueue()
+    words: queue.SimpleQueue[GroupUpdate | None] = queue.SimpleQueue()
     ours, theirs = Counting(), Counting()
     leader = LeadingLearner(ours, Voice(words, leads=True))
     rollouts = [random_rollout(seed) for seed in range(4)]
@@ -116,9 +116,8 @@ def test_replay_is_refused_to_several_learners(
 ) -> None:
     monkeypatch.setenv("RANK", rank)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    config = small_config("gym:CartPole-v1", "learn.replay.enabled=true")
     with pytest.raises(ConfigError, match="for a single learner"):
-        train_by("same", config, tmp_path, QUIET)
+        api.train("gym:CartPole-v1", overrides=["learn.replay.enabled=true"], runs_root=tmp_path)
 
 
 @pytest.mark.slow

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from longhaul.app.assemble import build_schedule, build_settings, build_task
-from longhaul.app.config import RunConfig
-from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.metrics import declared_metrics, declares
-from longhaul.app.registry import find_kind
+from longhaul.app.build.components import build_schedule, build_settings, build_task
+from longhaul.app.build.config import RunConfig
+from longhaul.app.build.metrics import declared_metrics, declares
+from longhaul.app.build.sources import ConfigSources, find_kind, resolve
 from longhaul.core.config import field_docs
+from longhaul.core.control import Progress
 from longhaul.core.env import Episode, VectorEnv
-from longhaul.core.progress import Progress
 from longhaul.core.rollout import Rollout, unfold_chunks
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.settings import Settings

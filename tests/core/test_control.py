@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from longhaul.core.control import Decision, View
+from longhaul.core.control import Decision, Progress, View
 from longhaul.core.metrics import Metric
-from longhaul.core.progress import Progress
 from longhaul.core.settings import Settings
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from longhaul.app.config import RunConfig
-from longhaul.app.configure import ConfigSources, resolve
+from longhaul.app.build.config import RunConfig
+from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.core.config import key_paths
 from longhaul.core.errors import ConfigError
-from longhaul.core.foreign_names import FOREIGN
+from longhaul.core.metrics import FOREIGN
+from longhaul.learn.config import PPOConfig
 from tests.app.small import CARTPOLE
 
-KEYS = key_paths(RunConfig)
+KEYS = (*key_paths(RunConfig), *key_paths(PPOConfig, where="learn"))
 
 
 def test_every_foreign_name_leads_to_a_key_of_the_config() -> None:

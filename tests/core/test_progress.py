@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError, dataclass, field
 
 import pytest
 
-from longhaul.core.progress import Progress
+from longhaul.core.control import Progress
 
 
 @dataclass

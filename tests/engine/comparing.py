@@ -10,7 +10,12 @@ import numpy as np
 import torch
 
 from longhaul.core.state import State
-from longhaul.runs.state_tree import join_state, parse_safetensors, safetensors_chunks, split_state
+from longhaul.runs.checkpoints.state_tree import (
+    join_state,
+    parse_safetensors,
+    safetensors_chunks,
+    split_state,
+)
 
 
 def assert_equal(left: Any, right: Any, where: str = "") -> None:

@@ -17,7 +17,7 @@ from longhaul.core.settings import Setting, Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
 from longhaul.core.state import State
 from longhaul.envs.serial import SerialVectorEnv
-from longhaul.nets.chance import uniform_like
+from longhaul.nets.heads import uniform_like
 
 ROWS = 2
 CHOICES = 4

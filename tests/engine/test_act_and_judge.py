@@ -15,10 +15,10 @@ from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.engine.collector import RolloutCollector
 from longhaul.envs.build import make_vector_env
-from longhaul.envs.gymnasium_env import GymnasiumFactory, gymnasium_envs
-from longhaul.envs.probes.chase import chase_envs
+from longhaul.envs.gymnasium.env import GymnasiumFactory, gymnasium_envs
 from longhaul.nets.actor_critic import ActorCritic, build_policy
 from longhaul.nets.config import CoreKind, PolicyConfig
+from longhaul.tasks.probe.chase import chase_envs
 from tests.engine.diary import DiaryFactory
 from tests.envs.gymnasium_fakes import fake_id
 from tests.envs.school import SchoolFactory

@@ -8,20 +8,20 @@ import pytest
 import torch
 from torch import Tensor
 
+from longhaul.core.control import Progress
 from longhaul.core.env import EnvSource, Episode, VectorEnv
 from longhaul.core.policy import SILENT, Act, Chance
-from longhaul.core.progress import Progress
 from longhaul.core.rollout import Memory, TensorTree
 from longhaul.core.seeds import EpisodeSeeds, ListedSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.engine.config import EvaluateConfig
 from longhaul.engine.evaluator import EpisodeEvaluator, figures
 from longhaul.envs.build import make_vector_env
-from longhaul.envs.gymnasium_env import GymnasiumFactory, gymnasium_envs
-from longhaul.envs.probes.chase import chase_envs
+from longhaul.envs.gymnasium.env import GymnasiumFactory, gymnasium_envs
 from longhaul.envs.starts import STARTS, STARTS_USED
 from longhaul.nets.actor_critic import ActorCritic, build_policy
 from longhaul.nets.config import CoreKind, PolicyConfig
+from longhaul.tasks.probe.chase import chase_envs
 from tests.engine.diary import SETTINGS, TILT, DiaryPolicy, diaries, length_of
 
 CONFIG = EvaluateConfig(episodes=14)

@@ -8,11 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from longhaul.core.control import Decision, View
+from longhaul.core.control import Decision, Progress, View
 from longhaul.core.env import Episode
 from longhaul.core.metrics import Metrics
-from longhaul.core.parts import Note
-from longhaul.core.progress import Progress
+from longhaul.core.parts import Event
 from longhaul.core.rollout import Rollout
 from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Setting, Settings
@@ -20,9 +19,8 @@ from longhaul.core.state import State
 from longhaul.engine.collector import RolloutCollector
 from longhaul.engine.loop import Parts, train
 from longhaul.engine.stop import after_iterations, after_steps, first_of
-from longhaul.engine.summary import Summary
-from longhaul.engine.watch import Watch
-from longhaul.runs.recorder import Change, Recorder
+from longhaul.engine.summary import StageTimer, Summary
+from longhaul.runs.recorder import Recorder
 from longhaul.schedule.schedule import Schedule
 from tests.engine.diary import DiaryPolicy, diaries
 
@@ -49,6 +47,9 @@ class FakeCollector:
         self.diary.write("collect")
         self.seen.append(settings)
         return self.rollout
+
+    def timings(self) -> Metrics:
+        return {}
 
     def close(self) -> None:
         self.diary.write("close")
@@ -89,7 +90,7 @@ class FakeEvaluator:
         self.diary.write("evaluate")
         return {"eval/mean_reward": float(progress.iteration)}
 
-    def take_notes(self) -> tuple[Note, ...]:
+    def take_notes(self) -> tuple[Event, ...]:
         return (Evaluated(),) if self.diary.lines[-1] == "evaluate" else ()
 
 
@@ -136,7 +137,7 @@ class FakeRecorder:
     def record(
         self,
         view: View,
-        changes: Sequence[Change],
+        changes: Sequence[Event],
         episodes: Sequence[Episode],
         timings: Metrics,
     ) -> None:
@@ -173,7 +174,7 @@ class Run:
             Schedule([Raise()], self.settings),
             # The loop needs four methods of it; a real one needs a run directory and its lock.
             cast(Recorder, self.recorder),
-            Watch(clock=lambda: 0.0),
+            StageTimer(clock=lambda: 0.0),
         )
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from longhaul.core.control import Progress
 from longhaul.core.env import Array, EnvEvent, Episode, Step
 from longhaul.core.errors import EnvError
-from longhaul.core.progress import Progress
 from longhaul.core.seeds import EpisodeSeeds, Seeds
 from longhaul.engine.collector import RolloutCollector
 from longhaul.engine.config import EvaluateConfig

@@ -22,16 +22,15 @@ from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import EnvSpec
 from longhaul.core.state import State
+from longhaul.engine.async_collector import OverlapCollector
 from longhaul.engine.collector import RolloutCollector
-from longhaul.engine.overlap import OverlapCollector
 from longhaul.envs.build import make_vector_env
-from longhaul.envs.probes.chase import chase_envs
-from longhaul.learn.config import LearnConfig
-from longhaul.learn.ppo import PPOLearner
-from longhaul.learn.settings import learn_settings
-from longhaul.learn.vtrace import VTraceLearner
+from longhaul.learn.config import OnPolicyConfig, PPOConfig, learn_settings
+from longhaul.learn.ppo import PPO
+from longhaul.learn.vtrace import VTrace
 from longhaul.nets.actor_critic import build_policy
 from longhaul.nets.config import PolicyConfig
+from longhaul.tasks.probe.chase import chase_envs
 from tests.engine.comparing import assert_equal, through_checkpoint
 from tests.engine.diary import SETTINGS, TILT, DiaryPolicy, diaries
 
@@ -278,9 +277,9 @@ def test_an_env_that_fails_while_learning_goes_on_is_told_of(make_run: MakeRun) 
         run.iterate(3)
 
 
-LEARNERS: dict[str, Callable[[Policy, LearnConfig, np.random.Generator], Learner]] = {
-    "ppo": PPOLearner,
-    "vtrace": VTraceLearner,
+LEARNERS: dict[str, Callable[[Policy, OnPolicyConfig, np.random.Generator], Learner]] = {
+    "ppo": PPO,
+    "vtrace": VTrace,
 }
 
 
@@ -290,7 +289,7 @@ class RealRun:
     def __init__(self, algorithm: str, hook: Callable[[], None] = lambda: None) -> None:
         source = chase_envs(rows=2, time_limit=9)
         seeds = Seeds(4)
-        config = LearnConfig(epochs=2, minibatch=64, learning_rate=1e-2)
+        config = PPOConfig(epochs=2, minibatch=64, learning_rate=1e-2)
         self.settings = Settings(learn_settings(config))
         with torch.random.fork_rng():
             torch.manual_seed(6)

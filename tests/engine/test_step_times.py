@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from longhaul.engine.step_times import StepTimes
+from longhaul.engine.summary import StepTimes
 
 
 def test_the_spread_is_told_once() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from longhaul.core.control import Progress
 from longhaul.core.errors import ConfigError
-from longhaul.core.progress import Progress
 from longhaul.engine.config import CollectConfig, EvaluateConfig
 from longhaul.engine.stop import FINISHED, after_iterations, after_steps, first_of
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from longhaul.core.control import Progress
 from longhaul.core.env import Episode
 from longhaul.core.metrics import Metrics
-from longhaul.core.progress import Progress
 from longhaul.core.rollout import Rollout
 from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Settings

@@ -6,9 +6,9 @@ import pytest
 
 from longhaul.core.env import EnvSource, Start
 from longhaul.core.errors import ConfigError
-from longhaul.core.suite import Case, Suite
+from longhaul.core.evaluation import Case, Suite
 from longhaul.engine.suite_evaluator import waves
-from longhaul.envs.probes.chase import chase_envs
+from longhaul.tasks.probe.chase import chase_envs
 from tests.engine.diary import DiaryFactory
 
 START: Start = "a place"

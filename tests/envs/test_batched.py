@@ -13,9 +13,9 @@ from longhaul.core.errors import EnvError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Tier
-from longhaul.envs.batched import BatchedVectorEnv
-from longhaul.envs.probes.chase import MEAN_DISTANCE, SIDE, STEP_COST, best_return, chase_envs
+from longhaul.envs.serial import BatchedVectorEnv
 from longhaul.envs.starts import STARTS
+from longhaul.tasks.probe.chase import MEAN_DISTANCE, SIDE, STEP_COST, best_return, chase_envs
 from tests.contracts.vector_env_contract import (
     SEEDS,
     Make,

@@ -22,13 +22,12 @@ from longhaul.core.env import (
     VectorEnv,
 )
 from longhaul.core.errors import NumericalError
-from longhaul.envs.batched import BatchedVectorEnv
 from longhaul.envs.build import Supervision, make_vector_env
 from longhaul.envs.config import ProcessesConfig, Runtime
-from longhaul.envs.faults import Fault, Listeners
-from longhaul.envs.gymnasium_env import GymnasiumFactory, gymnasium_envs
-from longhaul.envs.losses import Border
-from longhaul.envs.probes.chase import chase_envs
+from longhaul.envs.faults import Border, Fault, Listeners
+from longhaul.envs.gymnasium.env import GymnasiumFactory, gymnasium_envs
+from longhaul.envs.serial import BatchedVectorEnv
+from longhaul.tasks.probe.chase import chase_envs
 from tests.contracts.vector_env_contract import (
     SEEDS,
     Record,

@@ -6,11 +6,10 @@ import msgspec
 import pytest
 
 from longhaul.core.errors import ConfigError
-from longhaul.envs.batched import BatchedVectorEnv
 from longhaul.envs.build import make_vector_env
 from longhaul.envs.config import EnvConfig, Runtime
-from longhaul.envs.probes.chase import chase_envs
-from longhaul.envs.serial import SerialVectorEnv
+from longhaul.envs.serial import BatchedVectorEnv, SerialVectorEnv
+from longhaul.tasks.probe.chase import chase_envs
 from tests.contracts.vector_env_contract import SEEDS
 from tests.envs.school import SchoolFactory
 

@@ -10,8 +10,8 @@ import pytest
 from longhaul.core.env import Array, Ending, EnvSource, SingleEnvs
 from longhaul.core.spaces import Tier
 from longhaul.envs.checks import check_seeds, random_actions
-from longhaul.envs.gymnasium_env import GymnasiumFactory, gymnasium_envs
-from longhaul.envs.probes.chase import chase_envs
+from longhaul.envs.gymnasium.env import GymnasiumFactory, gymnasium_envs
+from longhaul.tasks.probe.chase import chase_envs
 from tests.envs.gymnasium_fakes import fake_id
 from tests.envs.school import School, SchoolFactory
 

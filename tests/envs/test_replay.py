@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from longhaul.core.env import SingleEnvs
 from longhaul.core.errors import EnvError
 from longhaul.core.spaces import Continuous, Discrete, MultiDiscrete, Tier
-from longhaul.envs.gymnasium_env import GymnasiumFactory, gymnasium_envs
+from longhaul.envs.gymnasium.env import GymnasiumFactory, gymnasium_envs
 from longhaul.envs.replay_log import ActionLog, resume_promise
 from longhaul.envs.serial import SerialVectorEnv
 from tests.contracts.vector_env_contract import SEEDS, assert_same, play, through_checkpoint, wishes

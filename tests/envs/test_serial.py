@@ -15,7 +15,7 @@ from longhaul.core.errors import ConfigError, EnvError, NumericalError
 from longhaul.core.seeds import EpisodeSeeds, ListedSeeds
 from longhaul.core.settings import Setting, Settings
 from longhaul.core.spaces import Tier
-from longhaul.envs.gymnasium_env import (
+from longhaul.envs.gymnasium.env import (
     GymnasiumEnv,
     GymnasiumFactory,
     describe,

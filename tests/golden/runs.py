@@ -16,14 +16,15 @@ from typing import Any
 
 import torch
 
-from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.session import Asked, carry_out
-from longhaul.app.train import begin_run
+from longhaul.app.build.sources import ConfigSources, resolve
+from longhaul.app.session.options import SessionOptions
+from longhaul.app.session.run import run_session
+from longhaul.app.session.start import begin_run
 from longhaul.engine.stop import after_iterations
+from longhaul.runs.checkpoints.inspect import list_checkpoints
+from longhaul.runs.checkpoints.manifest import decode_manifest
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.inspection import list_checkpoints
-from longhaul.runs.jsonl import read_rows
-from longhaul.runs.manifest import decode_manifest
+from longhaul.runs.logs.jsonl import read_rows
 
 RECORDED = Path(__file__).with_name("recorded.json")
 RENAMED: dict[str, str] = {}
@@ -77,8 +78,8 @@ def digests(name: str, root: Path) -> dict[str, str]:
     config = resolve(
         ConfigSources(sources.task, preset=sources.preset, overrides=(*sources.overrides, *COMMON))
     )
-    run = begin_run(config, root)
-    carry_out(run, config, Asked(quiet=True), also_until=after_iterations(ITERATIONS))
+    run = begin_run(config, root).directory
+    run_session(run, config, SessionOptions(quiet=True), also_until=after_iterations(ITERATIONS))
     return {**_logs(run), **_parts(run)}
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from longhaul.core.control import Progress
 from longhaul.core.hint import Hint, Rule
-from longhaul.core.progress import Progress
 from longhaul.hints.advisor import Hints
 
 ENVS = 16

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from longhaul.core.control import Progress
 from longhaul.core.hint import Finding, Hint, Recent
-from longhaul.core.progress import Progress
 from longhaul.hints.advisor import Advisor, Hints, replay
 
 METRIC = "rollout/value"

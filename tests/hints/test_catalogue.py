@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from longhaul.core.control import Progress
 from longhaul.core.errors import ConfigError
 from longhaul.core.hint import Finding, Recent, Rule
-from longhaul.core.progress import Progress
 from longhaul.hints.advisor import Advisor
 from longhaul.hints.catalogue import GENERAL, HintsConfig, choose_rules
 from tests.hints.streams import Stream, steady, wobble

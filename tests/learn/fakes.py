@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from longhaul.core.policy import Act, Chance, Judgement, Policy
 from longhaul.core.rollout import Bootstrap, Memory, Rollout, Sequences, TensorTree, clear_started
 from longhaul.core.settings import Settings
-from longhaul.learn.config import LearnConfig
-from longhaul.learn.settings import learn_settings
+from longhaul.learn.config import OnPolicyConfig, learn_settings
 
 
 class FakePolicy(Policy):
@@ -93,7 +92,7 @@ class FakePolicy(Policy):
         self.seen += active.sum()
 
 
-def settings_for(config: LearnConfig) -> Settings:
+def settings_for(config: OnPolicyConfig) -> Settings:
     return Settings(learn_settings(config))
 
 

@@ -8,12 +8,16 @@ import pytest
 
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Settings
-from longhaul.learn.config import LearnConfig
-from longhaul.learn.settings import LEARNING_RATE, aux_weight, learn_settings
+from longhaul.learn.config import (
+    LEARNING_RATE,
+    PPOConfig,
+    aux_weight,
+    learn_settings,
+)
 
 
-def changed(name: str, value: Any) -> LearnConfig:
-    return LearnConfig(**{name: value})
+def changed(name: str, value: Any) -> PPOConfig:
+    return PPOConfig(**{name: value})
 
 
 @pytest.mark.parametrize(
@@ -30,7 +34,6 @@ def changed(name: str, value: Any) -> LearnConfig:
         ("adam_beta1", 1.0),
         ("max_grad_norm", -1.0),
         ("reward_clip", math.inf),
-        ("algorithm", "dqn"),
     ],
 )
 def test_an_impossible_value_is_named(name: str, value: Any) -> None:
@@ -39,16 +42,16 @@ def test_an_impossible_value_is_named(name: str, value: Any) -> None:
 
 
 def test_every_number_is_checked() -> None:
-    for field in fields(LearnConfig):
+    for field in fields(PPOConfig):
         if isinstance(field.default, float):
             with pytest.raises(ConfigError, match=field.name):
                 changed(field.name, math.nan)
 
 
 def test_settings_begin_at_the_configs_values() -> None:
-    settings = Settings(learn_settings(LearnConfig(learning_rate=0.125)))
+    settings = Settings(learn_settings(PPOConfig(learning_rate=0.125)))
     assert settings[LEARNING_RATE] == 0.125
 
 
 def test_an_undeclared_loss_weight_is_one() -> None:
-    assert aux_weight(Settings(learn_settings(LearnConfig())), "balance") == 1.0
+    assert aux_weight(Settings(learn_settings(PPOConfig())), "balance") == 1.0

@@ -11,14 +11,14 @@ from longhaul.core.errors import NumericalError
 from longhaul.core.policy import Judgement
 from longhaul.core.rollout import Rollout, Sequences
 from longhaul.core.settings import Settings
-from longhaul.learn.config import LearnConfig
-from longhaul.learn.guard import rollout_fault, state_fault
-from longhaul.learn.ppo import PPOLearner
-from longhaul.learn.vtrace import VTraceLearner
+from longhaul.learn.config import PPOConfig
+from longhaul.learn.optimizer import rollout_fault, state_fault
+from longhaul.learn.ppo import PPO
+from longhaul.learn.vtrace import VTrace
 from tests.learn.fakes import FakePolicy, generator, random_rollout, settings_for
 
-CONFIG = LearnConfig(epochs=2, minibatch=16, max_bad_updates=2, max_bad_rollouts=2)
-LEARNERS = pytest.mark.parametrize("learner_class", [PPOLearner, VTraceLearner])
+CONFIG = PPOConfig(epochs=2, minibatch=16, max_bad_updates=2, max_bad_rollouts=2)
+LEARNERS = pytest.mark.parametrize("learner_class", [PPO, VTrace])
 
 
 class BreakablePolicy(FakePolicy):
@@ -55,7 +55,7 @@ def all_active(seed: int) -> Rollout:
 @LEARNERS
 @pytest.mark.parametrize("in_gradient", [False, True])
 def test_a_step_that_is_not_finite_is_skipped_and_counted(
-    learner_class: type[PPOLearner], *, in_gradient: bool
+    learner_class: type[PPO], *, in_gradient: bool
 ) -> None:
     policy = BreakablePolicy()
     policy.breaks, policy.in_gradient = {2}, in_gradient
@@ -71,7 +71,7 @@ def test_a_step_that_is_not_finite_is_skipped_and_counted(
 
 @LEARNERS
 def test_too_many_bad_steps_bring_the_old_weights_back_and_halve_the_learning_rate(
-    learner_class: type[PPOLearner],
+    learner_class: type[PPO],
 ) -> None:
     policy = BreakablePolicy()
     policy.breaks = {2, 3}
@@ -101,7 +101,7 @@ def test_too_many_bad_steps_bring_the_old_weights_back_and_halve_the_learning_ra
     ("in_gradient", "culprit"), [(False, "train/value_loss"), (True, "'worth.bias'")]
 )
 def test_the_run_stops_with_finite_weights_and_names_what_broke(
-    learner_class: type[PPOLearner], *, in_gradient: bool, culprit: str
+    learner_class: type[PPO], *, in_gradient: bool, culprit: str
 ) -> None:
     policy = BreakablePolicy()
     policy.breaks, policy.in_gradient = None, in_gradient
@@ -115,7 +115,7 @@ def test_the_run_stops_with_finite_weights_and_names_what_broke(
 
 
 @LEARNERS
-def test_bad_steps_are_counted_across_rollouts(learner_class: type[PPOLearner]) -> None:
+def test_bad_steps_are_counted_across_rollouts(learner_class: type[PPO]) -> None:
     config = replace(CONFIG, epochs=1, minibatch=64)
     policy = BreakablePolicy()
     policy.breaks = {1, 2}
@@ -128,7 +128,7 @@ def test_bad_steps_are_counted_across_rollouts(learner_class: type[PPOLearner]) 
 @LEARNERS
 @pytest.mark.parametrize("field", ["reward", "value", "log_prob", "obs"])
 def test_a_rollout_that_is_not_finite_is_not_learned_from(
-    learner_class: type[PPOLearner], field: str
+    learner_class: type[PPO], field: str
 ) -> None:
     policy = BreakablePolicy()
     learner = learner_class(policy, CONFIG, generator())
@@ -157,7 +157,7 @@ def test_a_broken_observation_is_named() -> None:
 
 @LEARNERS
 def test_weights_that_went_wrong_after_a_good_step_are_rolled_back(
-    learner_class: type[PPOLearner],
+    learner_class: type[PPO],
 ) -> None:
     class Poisoned(FakePolicy):
         def observe(self, obs: dict[str, Tensor], active: Tensor) -> None:

@@ -16,11 +16,16 @@ from longhaul.core.policy import Policy
 from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Setting, Settings
 from longhaul.core.state import State, Stateful
-from longhaul.learn.config import LearnConfig
+from longhaul.learn.config import (
+    ENTROPY_WEIGHT,
+    LEARNING_RATE,
+    OnPolicyConfig,
+    PPOConfig,
+    learn_settings,
+)
 from longhaul.learn.metrics import METRICS
-from longhaul.learn.ppo import PPOLearner
-from longhaul.learn.settings import ENTROPY_WEIGHT, LEARNING_RATE, learn_settings
-from longhaul.learn.vtrace import VTraceLearner
+from longhaul.learn.ppo import PPO
+from longhaul.learn.vtrace import VTrace
 from tests.learn.fakes import (
     FakePolicy,
     FakeWorld,
@@ -31,9 +36,9 @@ from tests.learn.fakes import (
     settings_for,
 )
 
-AnyLearner = PPOLearner | VTraceLearner
-Make = Callable[[Policy, LearnConfig, np.random.Generator], AnyLearner]
-LEARNERS: dict[str, Make] = {"ppo": PPOLearner, "vtrace": VTraceLearner}
+AnyLearner = PPO | VTrace
+Make = Callable[[Policy, OnPolicyConfig, np.random.Generator], AnyLearner]
+LEARNERS: dict[str, Make] = {"ppo": PPO, "vtrace": VTrace}
 
 
 @pytest.fixture(params=LEARNERS)
@@ -73,7 +78,7 @@ def rollout_for(policy: FakePolicy, seed: int) -> Rollout:
     return random_rollout(seed, hidden=16 if policy.recurrent else 0)
 
 
-CONFIG = LearnConfig(
+CONFIG = PPOConfig(
     learning_rate=1e-2,
     epochs=2,
     minibatch=16,
@@ -177,7 +182,7 @@ def test_accumulated_minibatches_make_the_step_of_one_large_one(
 ) -> None:
     results = []
     for minibatch, accumulate in ((64, 1), (16, 4)):
-        config = LearnConfig(
+        config = PPOConfig(
             epochs=1,
             minibatch=minibatch,
             accumulate=accumulate,
@@ -244,7 +249,7 @@ def train(
     make_learner: Make, world: FakeWorld, policy: FakePolicy, *, rollouts: int, **changes: float
 ) -> tuple[Policy, Settings, Metrics]:
     values = {"learning_rate": 0.02, "entropy_weight": 0.01, "discount": 0.9, **changes}
-    config = LearnConfig(epochs=2, minibatch=128, **values)  # type: ignore[arg-type]  # all floats
+    config = PPOConfig(epochs=2, minibatch=128, **values)  # type: ignore[arg-type]  # all floats
     settings = settings_for(config)
     learner = make_learner(policy, config, generator(1))
     draws = torch.Generator().manual_seed(4)

@@ -8,10 +8,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from longhaul.learn.losses import (
-    Part,
+    Loss,
+    LossTerm,
+    approximate_kl,
     clipped_surrogate,
     clipped_value_error,
-    entropy_bonus,
+    entropy_loss,
     explained_variance,
     normalised,
     value_error,
@@ -23,13 +25,15 @@ def numbers(seed: int, count: int = 64) -> Tensor:
     return torch.randn(count, generator=torch.Generator().manual_seed(seed))
 
 
-def check(variable: Tensor, part: Part, formula: Callable[[Tensor], Tensor], scale: float) -> None:
-    """Compare a part with autograd through the plain formula."""
+def check(
+    variable: Tensor, term: LossTerm, formula: Callable[[Tensor], Tensor], scale: float
+) -> None:
+    """Compare a term with autograd through the plain formula."""
     free = variable.clone().requires_grad_()
     loss = formula(free)
     (gradient,) = torch.autograd.grad(loss * scale, free)
-    torch.testing.assert_close(part.losses.mean(), loss.detach())
-    torch.testing.assert_close(part.gradient, gradient)
+    torch.testing.assert_close(term.losses.mean(), loss.detach())
+    torch.testing.assert_close(term.gradient(scale), gradient)
 
 
 @pytest.mark.parametrize("clip_range", [0.05, 0.2, 1.0])
@@ -41,29 +45,29 @@ def test_the_surrogate_and_its_gradient_are_those_of_stable_baselines(clip_range
         clipped = torch.clamp(ratio, 1 - clip_range, 1 + clip_range)
         return -torch.min(advantage * ratio, advantage * clipped).mean()
 
-    result = clipped_surrogate(log_prob, old, advantage, clip_range=clip_range, scale=0.7)
-    check(log_prob, result.part, formula, 0.7)
     ratio = torch.exp(log_prob - old)
+    term, is_outside = clipped_surrogate(log_prob, ratio, advantage, clip_range=clip_range)
+    check(log_prob, term, formula, 0.7)
     outside = torch.mean((torch.abs(ratio - 1) > clip_range).float())
-    torch.testing.assert_close(result.is_outside.float().mean(), outside)
+    torch.testing.assert_close(is_outside.float().mean(), outside)
     divergence = torch.mean((torch.exp(log_prob - old) - 1) - (log_prob - old))
-    torch.testing.assert_close(result.divergence.mean(), divergence)
+    torch.testing.assert_close(approximate_kl(ratio, log_prob - old).mean(), divergence)
 
 
 def test_a_surrogate_of_two_steps_is_as_computed_by_hand() -> None:
     ratio = torch.tensor([1.5, 0.5])
     advantage = torch.tensor([2.0, 4.0])
-    result = clipped_surrogate(ratio.log(), torch.zeros(2), advantage, clip_range=0.2, scale=1.0)
+    term, is_outside = clipped_surrogate(ratio.log(), ratio, advantage, clip_range=0.2)
     # min(3, 2.4) and min(2, 3.2); the first is clipped, so only the second pulls.
-    assert result.part.losses.mean().item() == pytest.approx(-(2.4 + 2.0) / 2)
-    assert result.part.gradient.tolist() == pytest.approx([0.0, -1.0])
-    assert result.is_outside.all()
+    assert term.losses.mean().item() == pytest.approx(-(2.4 + 2.0) / 2)
+    assert term.gradient(1.0).tolist() == pytest.approx([0.0, -1.0])
+    assert is_outside.all()
 
 
 def test_the_value_error_and_its_gradient_follow_the_formula() -> None:
     target = numbers(2)
-    part = value_error(numbers(1), target, scale=0.5)
-    check(numbers(1), part, lambda value: F.mse_loss(value, target), 0.5)
+    term = value_error(numbers(1), target)
+    check(numbers(1), term, lambda value: F.mse_loss(value, target), 0.5)
 
 
 def test_the_clipped_value_error_and_its_gradient_follow_stable_baselines() -> None:
@@ -72,26 +76,43 @@ def test_the_clipped_value_error_and_its_gradient_follow_stable_baselines() -> N
     def formula(value: Tensor) -> Tensor:
         return F.mse_loss(target, old + torch.clamp(value - old, -0.4, 0.4))
 
-    part = clipped_value_error(numbers(1), target, old, value_clip=0.4, scale=0.5)
-    check(numbers(1), part, formula, 0.5)
+    term = clipped_value_error(numbers(1), target, old, value_clip=0.4)
+    check(numbers(1), term, formula, 0.5)
 
 
 def test_the_entropy_bonus_and_its_gradient_follow_the_formula() -> None:
-    check(numbers(1), entropy_bonus(numbers(1), scale=0.01), lambda e: -e.mean(), 0.01)
+    check(numbers(1), entropy_loss(numbers(1)), lambda e: -e.mean(), 0.01)
 
 
 def test_the_vtrace_policy_gradient_treats_its_weights_as_constants() -> None:
     rho, advantage = numbers(2).abs(), numbers(3)
-    part = vtrace_policy_gradient(numbers(1), rho, advantage, scale=0.3)
-    check(numbers(1), part, lambda log_prob: -(rho * advantage * log_prob).mean(), 0.3)
+    term = vtrace_policy_gradient(numbers(1), rho, advantage)
+    check(numbers(1), term, lambda log_prob: -(rho * advantage * log_prob).mean(), 0.3)
 
 
-def test_parts_record_nothing_for_autograd() -> None:
+def test_terms_record_nothing_for_autograd() -> None:
     output = numbers(1).requires_grad_()
-    surrogate = clipped_surrogate(output, numbers(2), numbers(3), clip_range=0.2, scale=1.0)
-    for part in (surrogate.part, value_error(output, numbers(2), scale=1.0)):
-        assert not part.losses.requires_grad
-        assert not part.gradient.requires_grad
+    ratio = torch.exp(output.detach())
+    surrogate, _ = clipped_surrogate(output, ratio, numbers(3), clip_range=0.2)
+    for term in (surrogate, value_error(output, numbers(2))):
+        assert not term.losses.requires_grad
+        assert not term.gradient(1.0).requires_grad
+
+
+def test_a_loss_has_the_gradient_of_its_weighted_terms() -> None:
+    value, target = numbers(1).requires_grad_(), numbers(2)
+    entropy = numbers(3).requires_grad_()
+    (0.5 * value_error(value, target) + 0.01 * entropy_loss(entropy)).backward(share=0.25)
+    free = value.detach().clone().requires_grad_()
+    (0.25 * 0.5 * F.mse_loss(free, target)).backward()
+    torch.testing.assert_close(value.grad, free.grad)
+    torch.testing.assert_close(entropy.grad, torch.full((64,), -0.25 * 0.01 / 64))
+
+
+def test_a_term_may_leave_its_gradient_to_autograd() -> None:
+    value, target = numbers(1).requires_grad_(), numbers(2)
+    (2.0 * LossTerm.of("train/own", F.mse_loss(value, target)) + Loss()).backward()
+    torch.testing.assert_close(value.grad, value_error(value, target).gradient(2.0))
 
 
 def test_explained_variance_is_one_for_perfect_and_zero_for_constant_values() -> None:

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longhaul.learn.minibatches import Material, deal
+from longhaul.learn.minibatches import RolloutBatches, deal, shuffled
 from tests.learn.fakes import generator, random_rollout
 
 CPU = torch.device("cpu")
@@ -27,11 +27,11 @@ def test_everything_is_dealt_once_in_nearly_equal_shares(count: int, size: int, 
 def test_a_minibatch_keeps_facts_beside_their_steps(*, whole: bool) -> None:
     rollout = random_rollout(0, hidden=2 if whole else 0)
     # The first number of the observation and the fact are the same, wherever they end up.
-    material = Material.of(rollout, [rollout.obs["x"][..., 0]], CPU, whole=whole)
+    batches = RolloutBatches.of(rollout, [rollout.obs["x"][..., 0]], CPU, whole=whole)
     seen = 0
-    for group in material.groups(generator(1), minibatch=16, accumulate=2):
+    for group in shuffled(batches, generator(1), minibatch=16, accumulate=2):
         for columns in group:
-            minibatch = material.take(columns)
+            minibatch = batches.take(columns)
             assert minibatch.sequences.started.numel() <= 16
             picked = minibatch.pick(minibatch.sequences.obs["x"][..., 0])
             assert torch.equal(picked, minibatch.facts[0])
@@ -41,14 +41,14 @@ def test_a_minibatch_keeps_facts_beside_their_steps(*, whole: bool) -> None:
 
 def test_single_steps_hold_only_what_is_learned_from() -> None:
     rollout = random_rollout(0)
-    material = Material.of(rollout, [rollout.reward], CPU, whole=False)
-    for group in material.groups(generator(1), minibatch=16, accumulate=1):
-        assert all(material.take(columns).trainable is None for columns in group)
+    batches = RolloutBatches.of(rollout, [rollout.reward], CPU, whole=False)
+    for group in shuffled(batches, generator(1), minibatch=16, accumulate=1):
+        assert all(batches.take(columns).trainable is None for columns in group)
 
 
 def test_sequences_bring_the_memory_before_their_first_step() -> None:
     rollout = random_rollout(0, hidden=2)
-    material = Material.of(rollout, [rollout.reward], CPU, whole=True)
-    minibatch = material.take(np.array([5]))  # the second chunk of row 1
+    batches = RolloutBatches.of(rollout, [rollout.reward], CPU, whole=True)
+    minibatch = batches.take(np.array([5]))  # the second chunk of row 1
     assert torch.equal(minibatch.sequences.memory["hidden"][0], rollout.memory["hidden"][1, 1])
     assert torch.equal(minibatch.sequences.obs["x"][:, 0], rollout.obs["x"][8:, 1])

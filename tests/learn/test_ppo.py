@@ -7,30 +7,25 @@ import torch
 from torch.nn import functional as F
 
 from longhaul.core.rollout import unfold_chunks
-from longhaul.learn.advantage import course_of, gae
-from longhaul.learn.config import LearnConfig
-from longhaul.learn.ppo import PPOLearner
+from longhaul.learn.config import PPOConfig
+from longhaul.learn.ppo import PPO
+from longhaul.learn.returns import Trajectory, gae
 from tests.learn.fakes import generator, make_policy, random_rollout, settings_for
 
 
 @pytest.mark.parametrize("value_clip", [0.0, 0.3])
 def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(value_clip: float) -> None:
-    config = LearnConfig(
+    config = PPOConfig(
         epochs=1, minibatch=64, entropy_weight=0.02, value_clip=value_clip, weight_decay=0.1
     )
     rollout = random_rollout(3, chunk=16)
     everywhere = torch.ones_like(rollout.active)
     rollout = replace(rollout, active=everywhere, forced=~everywhere)
     ours, theirs = make_policy(), make_policy()
-    metrics = PPOLearner(ours, config, generator()).update(rollout, settings_for(config))
+    metrics = PPO(ours, config, generator()).update(rollout, settings_for(config))
 
-    course = course_of(
-        rollout,
-        reward=rollout.reward,
-        truncation_value=rollout.truncations.value,
-        last_value=rollout.last.value,
-    )
-    advantages = gae(course, rollout.value, discount=0.99, decay=0.95)
+    trajectory = Trajectory.of(rollout, rollout.reward)
+    advantages = gae(trajectory, rollout.value, discount=0.99, decay=0.95)
     advantage = advantages.advantage
     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     judged = theirs.judge(rollout.sequences(), settings_for(config))
@@ -52,13 +47,13 @@ def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(value_clip: 
 
 
 def test_epochs_stop_once_the_policy_has_moved_too_far() -> None:
-    config = LearnConfig(epochs=50, minibatch=16, learning_rate=0.05, kl_stop=0.01)
+    config = PPOConfig(epochs=50, minibatch=16, learning_rate=0.05, kl_stop=0.01)
     rollout = random_rollout(0)
     policy = make_policy()
     with torch.no_grad():
         judged = policy.judge(rollout.sequences(), settings_for(config))
     rollout = replace(rollout, log_prob=unfold_chunks(judged.log_prob, 16))
-    learner = PPOLearner(policy, config, generator())
+    learner = PPO(policy, config, generator())
     metrics = learner.update(rollout, settings_for(config))
     assert 1 <= metrics["train/epochs_run"] < 50
     assert metrics["train/approx_kl"] > 0.001
@@ -66,8 +61,8 @@ def test_epochs_stop_once_the_policy_has_moved_too_far() -> None:
 
 
 def test_epochs_run_is_absent_when_nothing_stopped_them() -> None:
-    config = LearnConfig()
-    metrics = PPOLearner(make_policy(), config, generator()).update(
+    config = PPOConfig()
+    metrics = PPO(make_policy(), config, generator()).update(
         random_rollout(0), settings_for(config)
     )
     assert "train/epochs_run" not in metrics
@@ -77,9 +72,9 @@ def test_epochs_run_is_absent_when_nothing_stopped_them() -> None:
 def test_whole_sequences_and_single_steps_give_a_plain_policy_the_same_gradient() -> None:
     results = []
     for chunk in (16, 4):
-        config = LearnConfig(epochs=1, minibatch=64)
+        config = PPOConfig(epochs=1, minibatch=64)
         policy = make_policy()
         rollout = replace(random_rollout(1, chunk=8), chunk=chunk)
-        PPOLearner(policy, config, generator()).update(rollout, settings_for(config))
+        PPO(policy, config, generator()).update(rollout, settings_for(config))
         results.append(policy.first.weight.detach())
     torch.testing.assert_close(*results)

@@ -6,22 +6,20 @@ import pytest
 import torch
 
 from longhaul.core.rollout import unfold_chunks
-from longhaul.learn.advantage import Limits, course_of, vtrace
-from longhaul.learn.config import LearnConfig
-from longhaul.learn.vtrace import VTraceLearner
+from longhaul.learn.config import VTraceConfig
+from longhaul.learn.returns import Trajectory, vtrace
+from longhaul.learn.vtrace import VTrace
 from tests.learn.fakes import generator, make_policy, random_rollout, settings_for
 
 
 @pytest.mark.parametrize("memory", [False, True])
 def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(*, memory: bool) -> None:
-    config = LearnConfig(
-        algorithm="vtrace", epochs=1, minibatch=64, normalise_advantage=False, entropy_weight=0.02
-    )
+    config = VTraceConfig(epochs=1, minibatch=64, normalise_advantage=False, entropy_weight=0.02)
     settings = settings_for(config)
     rollout = random_rollout(4, hidden=16 * memory)
     assert len(rollout.truncations.row) > 0
     ours, theirs = make_policy(memory=memory), make_policy(memory=memory)
-    metrics = VTraceLearner(ours, config, generator()).update(rollout, settings)
+    metrics = VTrace(ours, config, generator()).update(rollout, settings)
 
     judged = theirs.judge(rollout.sequences(), settings)
     log_prob, value, entropy = (
@@ -30,14 +28,14 @@ def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(*, memory: b
     chosen = rollout.trainable
     with torch.no_grad():
         cuts, last = rollout.truncations, rollout.last
-        course = course_of(
+        trajectory = Trajectory.of(
             rollout,
-            reward=rollout.reward,
+            rollout.reward,
             truncation_value=theirs.value(cuts.obs, cuts.memory, settings),
             last_value=theirs.value(last.obs, last.memory, settings),
         )
         log_ratio = torch.where(chosen, log_prob - rollout.log_prob, 0.0)
-        traced = vtrace(course, value, log_ratio, discount=0.99, decay=1.0, limits=Limits())
+        traced = vtrace(trajectory, value, log_ratio, discount=0.99, decay=1.0)
     loss = (
         -(traced.rho * traced.advantage * log_prob)[chosen].mean()
         - 0.02 * entropy[chosen].mean()
@@ -54,23 +52,21 @@ def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(*, memory: b
 
 
 def test_on_policy_importance_weights_are_one() -> None:
-    config = LearnConfig(algorithm="vtrace", epochs=1, minibatch=64)
+    config = VTraceConfig(epochs=1, minibatch=64)
     policy = make_policy()
     rollout = random_rollout(0)
     with torch.no_grad():
         judged = policy.judge(rollout.sequences(), settings_for(config))
     rollout = replace(rollout, log_prob=unfold_chunks(judged.log_prob, 16))
-    metrics = VTraceLearner(policy, config, generator()).update(rollout, settings_for(config))
+    metrics = VTrace(policy, config, generator()).update(rollout, settings_for(config))
     assert metrics["train/vtrace_rho_mean"] == pytest.approx(1.0, abs=1e-5)
     assert metrics["train/approx_kl"] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_off_policy_importance_weights_are_reported() -> None:
-    config = LearnConfig(algorithm="vtrace", epochs=1, minibatch=64)
+    config = VTraceConfig(epochs=1, minibatch=64)
     rollout = random_rollout(0)
     rollout = replace(rollout, log_prob=torch.full_like(rollout.log_prob, -5.0))
-    metrics = VTraceLearner(make_policy(), config, generator()).update(
-        rollout, settings_for(config)
-    )
+    metrics = VTrace(make_policy(), config, generator()).update(rollout, settings_for(config))
     assert metrics["train/vtrace_rho_clip_fraction"] == 1.0
     assert metrics["train/vtrace_rho_mean"] == 1.0

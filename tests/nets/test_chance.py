@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from longhaul.core.policy import Chance
-from longhaul.nets.chance import normal_like, uniform_like
+from longhaul.nets.heads import normal_like, uniform_like
 
 
 def seeded(seed: int) -> torch.Generator:

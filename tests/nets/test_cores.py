@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from longhaul.core.rollout import Memory, clear_started
-from longhaul.nets.core import SequenceCore
-from longhaul.nets.recurrent import Gru, Lstm
+from longhaul.nets.recurrent import Gru, Lstm, SequenceCore
 from longhaul.nets.transformer import Transformer, _Layer
 
 STEPS, ROWS, INPUTS, SIZE = 7, 5, 3, 8

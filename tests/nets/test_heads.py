@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.distributions import Categorical, Independent, Normal
 
-from longhaul.nets import categorical
+from longhaul.nets import heads as categorical
 from longhaul.nets.heads import CategoricalHead, GaussianHead, MultiDiscreteHead
 
 

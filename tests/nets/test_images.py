@@ -7,9 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from longhaul.nets.impala import ImpalaCnn, _Residual, _Stage
-from longhaul.nets.lean import CENTRE, LARGE, LeanCnn
-from longhaul.nets.nature import NatureCnn
+from longhaul.nets.cnn import CENTRE, LARGE, ImpalaCnn, LeanCnn, NatureCnn, _Residual, _Stage
 
 
 def textbook_nature(cnn: NatureCnn, images: Tensor) -> Tensor:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longhaul.core.spaces import Part
+from longhaul.nets.dense import RunningNormaliser
 from longhaul.nets.encoder import Vector
-from longhaul.nets.normaliser import RunningNormaliser
 
 
 @settings(max_examples=40, deadline=None)

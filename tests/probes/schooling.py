@@ -19,19 +19,18 @@ from longhaul.engine.collector import RolloutCollector
 from longhaul.engine.config import EvaluateConfig
 from longhaul.engine.evaluator import EpisodeEvaluator
 from longhaul.envs.build import make_vector_env
-from longhaul.learn.config import LearnConfig
-from longhaul.learn.ppo import PPOLearner
-from longhaul.learn.settings import learn_settings
-from longhaul.learn.vtrace import VTraceLearner
+from longhaul.learn.config import OnPolicyConfig, PPOConfig, learn_settings
+from longhaul.learn.ppo import PPO
+from longhaul.learn.vtrace import VTrace
 from longhaul.nets.actor_critic import ActorCritic, build_policy
 from longhaul.nets.config import PolicyConfig
 
-LEARNERS: dict[str, Callable[[Policy, LearnConfig, np.random.Generator], Learner]] = {
-    "ppo": PPOLearner,
-    "vtrace": VTraceLearner,
+LEARNERS: dict[str, Callable[[Policy, OnPolicyConfig, np.random.Generator], Learner]] = {
+    "ppo": PPO,
+    "vtrace": VTrace,
 }
 SMALL = PolicyConfig(hidden=(16,))
-BRISK = LearnConfig(learning_rate=0.02, epochs=4, minibatch=128, discount=0.8)
+BRISK = PPOConfig(learning_rate=0.02, epochs=4, minibatch=128, discount=0.8)
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Lessons:
     steps: int = 16
     chunk: int = 0
     envs: int = 8
-    learn: LearnConfig = field(default_factory=lambda: BRISK)
+    learn: OnPolicyConfig = field(default_factory=lambda: BRISK)
     policy: PolicyConfig = field(default_factory=lambda: SMALL)
     seed: int = 1
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from longhaul.core.env import SingleEnvs
-from longhaul.learn.config import LearnConfig
+from longhaul.learn.config import PPOConfig
 from longhaul.nets.config import CoreKind, PolicyConfig
 from longhaul.tasks.probe.recall import RecallFactory
 from tests.probes.schooling import LEARNERS, Lessons, teach
@@ -31,7 +31,7 @@ def lessons(core: CoreKind, algorithm: str, *, rollouts: int) -> Lessons:
         steps=24,
         chunk=6,
         envs=16,
-        learn=LearnConfig(
+        learn=PPOConfig(
             learning_rate=1e-2,
             epochs=2,
             minibatch=192,

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from longhaul.core.panel import Panel
-from longhaul.runs.directory import RunDirectory, create_run
-from longhaul.runs.record import Status, begin_record, write_status
+from longhaul.core.metrics import Panel
+from longhaul.runs.directory import RunDirectory, Status, begin_record, create_run, write_status
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ITERATIONS = 40

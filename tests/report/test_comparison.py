@@ -11,8 +11,8 @@ import pytest
 
 from longhaul.core.errors import ConfigError
 from longhaul.report.comparison import Entry, compare_entries, comparison_charts, unequal
-from longhaul.report.gathered import gather
 from longhaul.report.page import make_comparison
+from longhaul.report.run_data import gather
 from longhaul.report.style import draw
 from tests.report.made import made_run
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
-from longhaul.report import curve_film
-from longhaul.report.curve_film import Reveal, write_curve_films
-from longhaul.report.gathered import gather
+from longhaul.report import snapshots as curve_film
 from longhaul.report.panels import panel_chart
+from longhaul.report.run_data import gather
+from longhaul.report.snapshots import Reveal, write_curve_films
 from longhaul.runs.directory import RunDirectory
 from tests.report.made import ITERATIONS, PANELS, made_run
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longhaul.report.gathered import RunData, gather
 from longhaul.report.notebook import HEADINGS, Background, section, write_notebook
+from longhaul.report.run_data import RunData, gather
 from tests.report.made import made_run
 
 PARTS = (

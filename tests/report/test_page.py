@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.report import words
-from longhaul.report.gathered import gather
-from longhaul.report.page import EMBEDDED_BYTES, Extras, make_page
-from longhaul.report.plots import run_charts
+from longhaul.report import summary as words
+from longhaul.report.page import EMBEDDED_BYTES, Extras, make_page, run_charts
+from longhaul.report.run_data import gather
 from longhaul.report.style import draw
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.films import keep_film_note

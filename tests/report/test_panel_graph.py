@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.core.panel import Panel
-from longhaul.report.gathered import RunData, gather
+from longhaul.core.metrics import Panel
 from longhaul.report.panels import panel_chart
+from longhaul.report.run_data import RunData, gather
 from longhaul.report.style import draw
 from tests.report.made import made_run
 

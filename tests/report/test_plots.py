@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from longhaul.report.gathered import gather
+from longhaul.report.page import run_charts, write_plots
 from longhaul.report.panels import stretches
-from longhaul.report.plots import run_charts, write_plots
-from longhaul.report.series import Series, bands, column
+from longhaul.report.run_data import gather
+from longhaul.report.statistics import Series, bands, column
 from longhaul.report.steering import turns
 from longhaul.report.style import GRID, INK, draw, thousands
 from longhaul.runs.directory import RunDirectory
@@ -74,8 +74,8 @@ def test_the_same_run_gives_the_same_pictures(run: RunDirectory) -> None:
 
 def test_plots_need_no_display(run: RunDirectory) -> None:
     code = (
-        "from pathlib import Path; from longhaul.report.gathered import gather; "
-        "from longhaul.report.plots import run_charts; from longhaul.report.style import draw; "
+        "from pathlib import Path; from longhaul.report.run_data import gather; "
+        "from longhaul.report.page import run_charts; from longhaul.report.style import draw; "
         f"draw(run_charts(gather(Path({str(run.path)!r})))[0]); import sys; "
         "sys.exit('torch' in sys.modules or 'matplotlib.pyplot' in sys.modules)"
     )

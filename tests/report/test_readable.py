@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.core.panel import Panel
+from longhaul.core.metrics import Panel
 from longhaul.report.curves import labels_of, legend_below
-from longhaul.report.gathered import gather
 from longhaul.report.panels import panel_chart, rings, sensible_limits
-from longhaul.report.series import Series
+from longhaul.report.run_data import gather
+from longhaul.report.statistics import Series
 from longhaul.report.style import Chart, laid_out
-from longhaul.report.words import machine_fact
+from longhaul.report.summary import machine_fact
 from tests.report.made import made_run
 
 

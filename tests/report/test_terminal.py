@@ -7,7 +7,7 @@ import io
 import numpy as np
 from rich.console import Console
 
-from longhaul.report.terminal import fit, half_blocks
+from longhaul.report.film import fit, half_blocks
 
 
 def test_a_picture_is_averaged_down_to_the_terminal() -> None:

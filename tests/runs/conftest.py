@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from longhaul.core.progress import Progress
+from longhaul.core.control import Progress
 from longhaul.core.settings import Setting, Settings, SettingValue
 from longhaul.core.state import State
-from longhaul.runs.checkpoint import CheckpointStore, Snapshot
-from longhaul.runs.clocks import Clocks
+from longhaul.runs.checkpoints.manifest import Stamp
+from longhaul.runs.checkpoints.store import CheckpointStore, Snapshot
 from longhaul.runs.config import CheckpointConfig
-from longhaul.runs.directory import RunDirectory, create_run
-from longhaul.runs.manifest import Stamp
-from longhaul.runs.record import begin_record
+from longhaul.runs.directory import RunDirectory, begin_record, create_run
+from longhaul.runs.lock import Clocks
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 RATE = Setting("rate", 0.5, "how fast", 0.0, 1.0)

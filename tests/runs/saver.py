@@ -19,16 +19,15 @@ from typing import Any
 
 import torch
 
-from longhaul.core.control import View
-from longhaul.core.progress import Progress
+from longhaul.core.control import Progress, View
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
-from longhaul.runs.checkpoint import CheckpointStore
-from longhaul.runs.clocks import Clocks
+from longhaul.runs.checkpoints.manifest import Stamp
+from longhaul.runs.checkpoints.store import CheckpointStore
 from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.lock import RunLock
-from longhaul.runs.manifest import Stamp
+from longhaul.runs.lock import Clocks, RunLock
+from longhaul.runs.logs.session_log import SessionLog
 from longhaul.runs.recorder import Recorder
 
 ITERATIONS = 100_000
@@ -56,7 +55,7 @@ class Counter:
 def open_recorder(run: RunDirectory, part: Counter, lock: RunLock) -> Recorder:
     config = CheckpointConfig(keep_last=2, reserve_megabytes=0)
     store = CheckpointStore(run.checkpoints, config, Stamp({"task": "count"}), Clocks())
-    return Recorder(run, {"counter": part}, store, lock, clocks=Clocks())
+    return Recorder(run, {"counter": part}, store, lock, SessionLog(run, Clocks()))
 
 
 def count_on(run: RunDirectory, iterations: int) -> Recorder:

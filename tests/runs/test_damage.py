@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from longhaul.core.errors import CheckpointError
-from longhaul.runs import exact_json
-from longhaul.runs.checkpoint import CheckpointStore, load_checkpoint, load_newest
+from longhaul.runs.checkpoints import manifest as exact_json
+from longhaul.runs.checkpoints.inspect import verify
+from longhaul.runs.checkpoints.manifest import ForeignError
+from longhaul.runs.checkpoints.store import CheckpointStore, load_checkpoint, load_newest
 from longhaul.runs.durable import digest_file
-from longhaul.runs.inspection import verify
-from longhaul.runs.manifest import ForeignError
 from tests.runs.conftest import assert_same, listing, make_snapshot, make_state
 
 MakeStore = Callable[..., CheckpointStore]

@@ -14,8 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.core.errors import ConfigError, ResourceError
-from longhaul.runs.directory import RunDirectory, create_run, find_unfinished, slug
-from longhaul.runs.record import RunRecord, Status, begin_record, write_status
+from longhaul.runs.directory import (
+    RunDirectory,
+    RunRecord,
+    Status,
+    begin_record,
+    create_run,
+    find_unfinished,
+    slug,
+    write_status,
+)
 from tests.runs.conftest import NOON
 
 TASK = "gym:CartPole-v1"
@@ -150,7 +158,7 @@ from datetime import datetime
 from pathlib import Path
 from longhaul.core.errors import LonghaulError
 from longhaul.runs.directory import create_run
-from longhaul.runs.record import begin_record
+from longhaul.runs.directory import begin_record
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 try:
     record = begin_record("t", "n", 0, now=datetime.now(), command=[])

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.core.progress import Progress
+from longhaul.core.control import Progress
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.films import (
     film_caption,

@@ -12,10 +12,9 @@ from typing import IO
 
 import pytest
 
-from longhaul.runs.directory import RunDirectory, create_run
-from longhaul.runs.inspection import read_latest, verify
-from longhaul.runs.jsonl import read_rows
-from longhaul.runs.record import begin_record
+from longhaul.runs.checkpoints.inspect import read_latest, verify
+from longhaul.runs.directory import RunDirectory, begin_record, create_run
+from longhaul.runs.logs.jsonl import read_rows
 from tests.runs.conftest import NOON
 from tests.runs.saver import ITERATIONS, count_on
 

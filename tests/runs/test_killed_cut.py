@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from longhaul.runs.jsonl import LogMark, LogWriter, Row, encode_row
-from longhaul.runs.rewind import rewind_log
-from longhaul.runs.segments import list_segments, read_log
+from longhaul.runs.logs.jsonl import LogMark, LogWriter, Row, encode_row
+from longhaul.runs.logs.rewind import rewind_log
+from longhaul.runs.logs.segments import list_segments, read_log
 
 OPERATIONS = ("open", "write", "ftruncate", "fsync", "rename", "replace", "unlink", "mkdir")
 ROTATE_BYTES = 200

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from longhaul.core.errors import LockedError, ResourceError
-from longhaul.runs.clocks import Clocks
-from longhaul.runs.lock import Holder, RunLock, read_holder
+from longhaul.runs.lock import Clocks, Holder, RunLock, read_holder
 
 HOLD = """
 import sys
 from pathlib import Path
-from longhaul.runs.clocks import Clocks
+from longhaul.runs.lock import Clocks
 from longhaul.runs.lock import RunLock
 lock = RunLock(Path(sys.argv[1]), Clocks(wall=lambda: 0.0))
 sys.stdout.write("held")

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from longhaul.core.control import Progress
 from longhaul.core.errors import ConfigError
-from longhaul.core.progress import Progress
 from longhaul.core.settings import Settings
-from longhaul.runs.checkpoint import CheckpointStore, Snapshot
+from longhaul.runs.checkpoints.manifest import Stamp
+from longhaul.runs.checkpoints.store import CheckpointStore, Snapshot
 from longhaul.runs.config import CheckpointConfig
-from longhaul.runs.directory import RunDirectory, create_run
-from longhaul.runs.heartbeat import Heartbeat
+from longhaul.runs.directory import RunDirectory, Status, begin_record, create_run, write_status
 from longhaul.runs.lock import RunLock
-from longhaul.runs.manifest import Stamp
+from longhaul.runs.monitor.heartbeat import Heartbeat
 from longhaul.runs.reader import (
     list_runs,
     read_checkpoints,
@@ -23,7 +23,6 @@ from longhaul.runs.reader import (
     read_run,
     read_sessions,
 )
-from longhaul.runs.record import Status, begin_record, write_status
 from tests.runs.conftest import NOON, FakeClock
 
 

@@ -5,96 +5,29 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from longhaul.core.control import View
+from longhaul.core.control import Progress, View
 from longhaul.core.env import Episode
-from longhaul.core.errors import CheckpointError, NumericalError
-from longhaul.core.metrics import Metrics
-from longhaul.core.progress import Progress
+from longhaul.core.errors import CheckpointError, ConfigError, NumericalError
+from longhaul.core.parts import Recorded, RunListener
 from longhaul.core.settings import Setting, Settings
 from longhaul.core.state import State
-from longhaul.runs.checkpoint import CheckpointStore
+from longhaul.runs.checkpoints.manifest import ForeignError, Stamp
+from longhaul.runs.checkpoints.store import CheckpointStore
 from longhaul.runs.config import CheckpointConfig
-from longhaul.runs.directory import RunDirectory
-from longhaul.runs.jsonl import read_rows
+from longhaul.runs.directory import RunDirectory, Status
 from longhaul.runs.lock import RunLock
-from longhaul.runs.manifest import ForeignError, Stamp
-from longhaul.runs.record import Status
+from longhaul.runs.logs.jsonl import read_rows
+from longhaul.runs.logs.session_log import SessionLog
 from longhaul.runs.recorder import Recorder
 from tests.runs.conftest import LEVELS, RATE, FakeClock
+from tests.runs.sessions import Counter, Session
 
 LOGS = ("metrics.jsonl", "episodes.jsonl", "events.jsonl")
-
-
-class Counter:
-    """A part that counts."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def state_dict(self) -> State:
-        return {"count": self.count}
-
-    def load_state_dict(self, state: State) -> None:
-        self.count = state["count"]
-
-
-@dataclass(frozen=True)
-class Change:
-    setting: str
-
-    def as_row(self) -> dict[str, Any]:
-        return {"setting": self.setting, "why": "it was due"}
-
-
-class Session:
-    """One process's hold on a run, as the app would assemble it."""
-
-    def __init__(
-        self,
-        run: RunDirectory,
-        clock: FakeClock,
-        *,
-        sinks: list[Any] | None = None,
-        versions: dict[str, str] | None = None,
-        **config: Any,
-    ) -> None:
-        self.part = Counter()
-        self.lock = RunLock(run.lock, clock.clocks())
-        self.clock = clock
-        stamp = Stamp({"task": "count"}, versions or {"torch": "2"})
-        store = CheckpointStore(run.checkpoints, CheckpointConfig(**config), stamp, clock.clocks())
-        self.recorder = Recorder(
-            run, {"part": self.part}, store, self.lock, clocks=clock.clocks(), sinks=sinks or []
-        )
-        self.progress, self.settings = self.recorder.restore(Settings([RATE, LEVELS]))
-
-    def iterate(self, times: int = 1) -> None:
-        for _ in range(times):
-            self.clock.seconds += 0.37
-            self.part.count += 1
-            number = self.progress.iteration + 1
-            self.progress = Progress(number, number * 8, number // 2)
-            metrics = {"train/loss": 1 / number, "rollout/count": float(self.part.count)}
-            episode = Episode(0, number, 7, 8, 1.5, "end", {"x": 2.0})
-            view = View(self.progress, metrics, self.settings)
-            changes = [Change("rate")] if number % 2 else []
-            if changes:
-                moved = RATE.to(1 / number)
-                self.settings = self.settings.with_([moved, LEVELS.to((number, number))])
-            self.recorder.record(view, changes, [episode], {"time/fps": self.clock.seconds})
-
-    def save(self) -> Path:
-        return self.recorder.checkpoint(self.progress, self.settings)
-
-    def end(self) -> None:
-        self.recorder.close()
-        self.lock.close()
 
 
 Open = Callable[..., Session]
@@ -111,7 +44,8 @@ def session(run: RunDirectory, clock: FakeClock) -> Iterator[Open]:
         return opened[-1]
 
     yield start
-    opened[-1].end()
+    for last in opened[-1:]:
+        last.end()
 
 
 def sessions(run: RunDirectory) -> list[dict[str, Any]]:
@@ -293,24 +227,34 @@ def test_a_requested_checkpoint_is_due_once(session: Open) -> None:
     assert not running.recorder.due(running.progress)
 
 
-class ListSink:
+class ListSink(RunListener):
     def __init__(self) -> None:
         self.rows: list[tuple[int, dict[str, float]]] = []
         self.closed = False
 
-    def write(self, progress: Progress, metrics: Metrics) -> None:
-        self.rows.append((progress.iteration, dict(metrics)))
+    def iteration(self, recorded: Recorded) -> None:
+        self.rows.append((recorded.progress.iteration, dict(recorded.values)))
 
     def close(self) -> None:
         self.closed = True
 
 
-class BrokenSink:
-    def write(self, progress: Progress, metrics: Metrics) -> None:
+class BrokenSink(RunListener):
+    def iteration(self, recorded: Recorded) -> None:
         raise RuntimeError("the server is gone")
 
     def close(self) -> None:
         raise RuntimeError("the server is gone")
+
+
+class BrokenAtTheStart(ListSink):
+    def begin(self, progress: Progress) -> None:
+        raise RuntimeError("the server is gone")
+
+
+class Refusing(RunListener):
+    def begin(self, progress: Progress) -> None:
+        raise ConfigError("not this run")
 
 
 class BrokenAtTheEnd(ListSink):
@@ -318,23 +262,29 @@ class BrokenAtTheEnd(ListSink):
         raise OSError("full")
 
 
-def test_sinks_see_metrics_and_timings_and_cannot_stop_the_run(
+def test_listeners_see_metrics_and_timings_and_cannot_stop_the_run(
     run: RunDirectory, session: Open
 ) -> None:
-    good = ListSink()
-    running = session(sinks=[BrokenSink(), good, BrokenAtTheEnd()])
+    good, late = ListSink(), BrokenAtTheStart()
+    running = session(listeners=[BrokenSink(), good, late, BrokenAtTheEnd()])
     running.iterate(2)
     running.end()
     assert [number for number, _ in good.rows] == [1, 2]
     assert set(good.rows[0][1]) == {"train/loss", "rollout/count", "time/fps"}
     assert good.closed
     failures = [row for row in sessions(run) if row["event"] == "sink_failed"]
-    assert [row["sink"] for row in failures] == ["BrokenSink"]
+    assert [row["sink"] for row in failures] == ["BrokenAtTheStart", "BrokenSink"]
+    assert not late.rows
+
+
+def test_a_listener_may_refuse_a_run_before_its_first_step(session: Open) -> None:
+    with pytest.raises(ConfigError, match="not this run"):
+        session(listeners=[Refusing()])
 
 
 def test_the_end_is_written_into_record_and_sessions(run: RunDirectory, session: Open) -> None:
     running = session()
-    running.recorder.finish(Status.FINISHED, "total_timesteps reached")
+    running.log.finish(Status.FINISHED, "total_timesteps reached")
     found = run.read_record()
     assert (found.status, found.reason) == (Status.FINISHED, "total_timesteps reached")
     assert sessions(run)[-1]["event"] == "finished"
@@ -363,7 +313,7 @@ def test_a_part_that_cannot_use_its_state_is_told_and_changes_no_log(
             store = CheckpointStore(
                 run.checkpoints, CheckpointConfig(), Stamp({"task": "count"}), clock.clocks()
             )
-            recorder = Recorder(run, parts, store, lock, clocks=clock.clocks())
+            recorder = Recorder(run, parts, store, lock, SessionLog(run, clock.clocks()))
             with pytest.raises(CheckpointError, match=words):
                 recorder.restore(Settings([RATE, LEVELS]))
             with pytest.raises(CheckpointError, match="'levels' is not declared"):
@@ -383,7 +333,8 @@ def test_a_checkpoint_of_another_task_is_refused(
         run.checkpoints, CheckpointConfig(), Stamp({"task": "other"}), clock.clocks()
     )
     with RunLock(run.lock, clock.clocks()) as lock:
-        recorder = Recorder(run, {"part": Counter()}, store, lock, clocks=clock.clocks())
+        log = SessionLog(run, clock.clocks())
+        recorder = Recorder(run, {"part": Counter()}, store, lock, log)
         with pytest.raises(ForeignError, match="task 'count'"):
             recorder.restore(Settings([RATE]))
         recorder.close()

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-from longhaul.core.progress import Progress
+from longhaul.core.control import Progress
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
-from longhaul.runs.checkpoint import CheckpointStore
+from longhaul.runs.checkpoints.manifest import Stamp
+from longhaul.runs.checkpoints.store import CheckpointStore
 from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.lock import RunLock
-from longhaul.runs.manifest import Stamp
+from longhaul.runs.logs.session_log import SessionLog
 from longhaul.runs.recorder import Recorder
 from tests.runs.conftest import FakeClock
 
@@ -33,9 +34,8 @@ def test_checkpoints_that_take_long_are_written_less_often(
     store = CheckpointStore(run.checkpoints, config, Stamp({}, {}), clock.clocks())
     progress = Progress(1, 8, 0)
     with RunLock(run.lock, clock.clocks()) as lock:
-        recorder = Recorder(
-            run, {"part": Ponderous(clock)}, store, lock, clocks=clock.clocks(), sinks=[]
-        )
+        log = SessionLog(run, clock.clocks())
+        recorder = Recorder(run, {"part": Ponderous(clock)}, store, lock, log)
         _, settings = recorder.restore(Settings([]))
         recorder.checkpoint(progress, settings)
         clock.seconds += 35.0

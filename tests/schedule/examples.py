@@ -6,12 +6,10 @@ from typing import Any
 
 from longhaul.core.control import Controller
 from longhaul.core.settings import Setting, Settings, SettingValue
-from longhaul.schedule.adaptive import Adaptive
-from longhaul.schedule.criterion import Criterion
+from longhaul.schedule.adaptive import Adaptive, Nudge
+from longhaul.schedule.criterion import Criterion, Limit
 from longhaul.schedule.gate import Gate
 from longhaul.schedule.ladder import Ladder
-from longhaul.schedule.limit import Limit
-from longhaul.schedule.nudge import Nudge
 from longhaul.schedule.phases import Phase, Phases
 from longhaul.schedule.ramp import Ramp
 from longhaul.schedule.start_queue import StartQueue, StartStage

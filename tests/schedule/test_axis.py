@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from longhaul.core.progress import Progress
-from longhaul.schedule.axis import between, position, words
+from longhaul.core.control import Progress
+from longhaul.schedule.ramp import between, position, words
 
 numbers = st.floats(-1e9, 1e9)
 

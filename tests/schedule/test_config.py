@@ -9,12 +9,11 @@ import pytest
 from longhaul.core.config import field_docs
 from longhaul.core.control import Controller
 from longhaul.core.errors import ConfigError
+from longhaul.schedule.adaptive import Nudge
 from longhaul.schedule.config import KINDS, build_controllers
-from longhaul.schedule.criterion import Criterion
+from longhaul.schedule.criterion import Criterion, Limit
 from longhaul.schedule.gate import Gate
 from longhaul.schedule.ladder import Ladder
-from longhaul.schedule.limit import Limit
-from longhaul.schedule.nudge import Nudge
 from longhaul.schedule.phases import Phase, Phases
 from longhaul.schedule.ramp import Ramp
 from longhaul.schedule.start_queue import StartQueue, StartStage

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from longhaul.core.control import Decision, View
+from longhaul.core.control import Decision, Progress, View
 from longhaul.core.errors import ConfigError
-from longhaul.core.progress import Progress
 from longhaul.core.settings import Settings
 from longhaul.schedule.criterion import Criterion
 from longhaul.schedule.gate import Gate, GateState

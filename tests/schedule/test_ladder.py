@@ -4,13 +4,11 @@ from typing import Any
 
 import pytest
 
-from longhaul.core.control import View
+from longhaul.core.control import Progress, View
 from longhaul.core.errors import ConfigError
-from longhaul.core.progress import Progress
 from longhaul.core.settings import Settings
-from longhaul.schedule.criterion import Criterion
+from longhaul.schedule.criterion import Criterion, Limit
 from longhaul.schedule.ladder import Ladder
-from longhaul.schedule.limit import Limit
 from longhaul.schedule.schedule import Schedule
 from tests.schedule.examples import FISH, SCORE, STAGE
 

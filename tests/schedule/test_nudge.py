@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from longhaul.core.control import View
+from longhaul.core.control import Progress, View
 from longhaul.core.errors import ConfigError
-from longhaul.core.progress import Progress
 from longhaul.core.settings import Settings
-from longhaul.schedule.nudge import Nudge, NudgeState
+from longhaul.schedule.adaptive import Nudge, NudgeState
 from tests.schedule.examples import WEIGHT
 
 SHARE = "rollout/forward_share"

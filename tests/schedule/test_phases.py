@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from longhaul.core.control import View
+from longhaul.core.control import Progress, View
 from longhaul.core.errors import ConfigError
-from longhaul.core.progress import Progress
 from longhaul.core.settings import Setting, Settings, SettingValue
-from longhaul.schedule.limit import Limit
+from longhaul.schedule.criterion import Limit
 from longhaul.schedule.phases import Phase, Phases
 from longhaul.schedule.schedule import Schedule
 from tests.schedule.examples import ROUTER, STAGE, TEMPERATURE

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from longhaul.core.control import Controller, View
-from longhaul.core.progress import Progress
+from longhaul.core.control import Controller, Progress, View
 from longhaul.core.settings import Settings
 from longhaul.schedule.config import KINDS
 from longhaul.schedule.schedule import Bounded, Change, Emits, Schedule

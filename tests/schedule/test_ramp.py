@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from longhaul.core.control import View
+from longhaul.core.control import Progress, View
 from longhaul.core.errors import ConfigError
-from longhaul.core.progress import Progress
 from longhaul.core.settings import Settings
 from longhaul.schedule.ramp import Ramp, RampState
 from tests.schedule.examples import RATE

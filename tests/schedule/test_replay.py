@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from longhaul.core.control import View
+from longhaul.core.control import Progress, View
 from longhaul.core.errors import ConfigError
-from longhaul.core.progress import Progress
 from longhaul.core.settings import Settings
-from longhaul.schedule.criterion import Criterion
+from longhaul.schedule.adaptive import Nudge
+from longhaul.schedule.criterion import Criterion, Limit
 from longhaul.schedule.gate import Gate
 from longhaul.schedule.ladder import Ladder
-from longhaul.schedule.limit import Limit
-from longhaul.schedule.nudge import Nudge
 from longhaul.schedule.replay import Replayed, recorded_moves, replay
 from longhaul.schedule.schedule import Move, Schedule
 from tests.schedule.examples import CONTROLLERS, FISH, SCORE, STAGE, USED, WEIGHT, settings

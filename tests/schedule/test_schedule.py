@@ -6,16 +6,14 @@ from typing import Any
 
 import pytest
 
-from longhaul.core.control import Controller, Decision, View
+from longhaul.core.control import Controller, Decision, Progress, View
 from longhaul.core.errors import CheckpointError, ConfigError
-from longhaul.core.progress import Progress
 from longhaul.core.settings import Assignment, Setting
 from longhaul.core.state import Stateful
-from longhaul.schedule.criterion import Criterion
+from longhaul.schedule.adaptive import Nudge
+from longhaul.schedule.criterion import Criterion, Limit
 from longhaul.schedule.gate import Gate
 from longhaul.schedule.ladder import Ladder
-from longhaul.schedule.limit import Limit
-from longhaul.schedule.nudge import Nudge
 from longhaul.schedule.ramp import Ramp
 from longhaul.schedule.schedule import Change, Move, Schedule
 from longhaul.schedule.start_queue import StartQueue, StartStage

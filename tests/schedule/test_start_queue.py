@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from longhaul.core.control import View
+from longhaul.core.control import Progress, View
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
-from longhaul.core.progress import Progress
 from longhaul.core.settings import Settings, SettingValue
 from longhaul.schedule.schedule import Change, Schedule
 from longhaul.schedule.start_queue import StartQueue, StartStage

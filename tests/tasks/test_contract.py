@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from longhaul.app.assemble import build_schedule, build_settings, build_task
-from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.registry import Reference, find_kind, task_names
+from longhaul.app.build.components import build_schedule, build_settings, build_task
+from longhaul.app.build.sources import ConfigSources, Reference, find_kind, resolve, task_names
 from tests.contracts.task_contract import TaskContract
 
 EXAMPLES = [example for kind in task_names() for example in find_kind(kind).examples]

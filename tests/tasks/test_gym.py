@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longhaul.app.configure import ConfigSources, resolve
+from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.core.env import SingleEnvs
 from longhaul.core.errors import ConfigError
 from longhaul.core.seeds import DerivedSeeds, Seeds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longhaul.tasks.fish.hints import HINTS as FISH
+from longhaul.tasks.fish.task import HINTS as FISH
 from longhaul.tasks.mario.hints import LearnedToStandStill, NoForwardProgress
 from tests.hints.streams import Stream, steady
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from longhaul.app.configure import ConfigSources, resolve
+from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.core.env import Ending, SingleEnvs, Slots, VectorEnv
 from longhaul.core.errors import ConfigError
 from longhaul.core.seeds import EpisodeSeeds
-from longhaul.envs.probes.chase import best_return
 from longhaul.envs.serial import SerialVectorEnv
+from longhaul.tasks.probe.chase import best_return
 from longhaul.tasks.probe.recall import RecallEnv, RecallFactory
 from tests.contracts.task_contract import build
 from tests.contracts.vector_env_contract import Make, VectorEnvContract

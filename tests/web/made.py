@@ -14,13 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from longhaul.runs.directory import RunDirectory, create_run
-from longhaul.runs.machine import boot_id
-from longhaul.runs.record import Status, begin_record, write_status
+from longhaul.runs.directory import RunDirectory, Status, begin_record, create_run, write_status
+from longhaul.runs.lock import boot_id
 from longhaul.web.guard import Rules
-from longhaul.web.library import Library
+from longhaul.web.run_index import Library
 from longhaul.web.server import make_server
-from longhaul.web.shelf import open_shelf
+from longhaul.web.tail import open_shelf
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longhaul.web.buckets import MOST_COLUMNS, Buckets, Stretches
+from longhaul.web.curves import MOST_COLUMNS, Buckets, Stretches
 
 VALUES = st.one_of(st.none(), st.floats(-1e6, 1e6), st.integers(-100, 100))
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from selenium.webdriver.common.by import By
 
-from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.report import report_run
-from longhaul.app.session import Asked, carry_out
-from longhaul.app.train import begin_run
+from longhaul.app.artefacts.report import report_run
+from longhaul.app.build.sources import ConfigSources, resolve
+from longhaul.app.session.options import SessionOptions
+from longhaul.app.session.run import run_session
+from longhaul.app.session.start import begin_run
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.score import Score, Source, write_final_score
 from tests.web.browser import Browser, opened
@@ -56,8 +57,8 @@ def run(root: Path) -> RunDirectory:
         "checkpoint.every_iterations=2",
     )
     config = resolve(ConfigSources(task="gym:CartPole-v1", overrides=changes))
-    made = begin_run(config, root)
-    assert carry_out(made, config, Asked(quiet=True, report=True)) == 0
+    made = begin_run(config, root).directory
+    assert run_session(made, config, SessionOptions(quiet=True, report=True)).exit_code == 0
     write_final_score(made, FINAL)
     return made
 

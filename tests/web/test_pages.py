@@ -11,9 +11,9 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from longhaul.runs.score import Score, Source, write_final_score
-from longhaul.web.library import Library
 from longhaul.web.pages import read_window
-from longhaul.web.shelf import open_shelf
+from longhaul.web.run_index import Library
+from longhaul.web.tail import open_shelf
 from tests.web.made import NOON, Site, lines, made_run, metric_row, served
 
 TASK = "gym-cartpole-v1"

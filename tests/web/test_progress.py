@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from longhaul.core.progress import Progress
-from longhaul.runs.heartbeat import Beat
-from longhaul.web.progress import Goal, read_goal
+from longhaul.core.control import Progress
+from longhaul.runs.monitor.heartbeat import Beat
+from longhaul.web.summary import Goal, read_goal
 
 
 def beat(**rates: float) -> Beat:

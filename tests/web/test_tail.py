@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longhaul.runs.jsonl import LogWriter, encode_row, read_rows
-from longhaul.runs.segments import cut_log
+from longhaul.runs.logs.jsonl import LogWriter, encode_row, read_rows
+from longhaul.runs.logs.segments import cut_log
 from longhaul.web import tail as module
 from longhaul.web.tail import Row, Tail
 

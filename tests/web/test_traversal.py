@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.web.shelf import Shelf
+from longhaul.web.tail import Shelf
 from tests.web.made import NOON, Site, made_run, served
 
 RUN = f"gym-cartpole-v1/{NOON:%Y%m%d-%H%M%S}-first-s3"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ import typer
 from longhaul.core.errors import ConfigError
 
 
-def _demand_run(path: Path) -> Path:
+def demand_run(path: Path) -> Path:
     """Return the path of a run; any other is refused before torch is imported."""
     from longhaul.runs.directory import RunDirectory
 
@@ -38,10 +39,21 @@ def whole_number(flag: str) -> Callable[[str | int], int]:
     return read
 
 
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of `90s`, `15m`, `2h` or `1h30m`."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text.strip():
+        raise ConfigError(f"{text!r} is no time; write 90s, 15m, 2h or 1h30m")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
 Task = Annotated[
     str, typer.Argument(help="What to train on, e.g. gym:CartPole-v1; see `longhaul tasks`.")
 ]
-Run = Annotated[Path, typer.Argument(help="A run directory.", callback=_demand_run)]
+Run = Annotated[Path, typer.Argument(help="A run directory.", callback=demand_run)]
 Checkpoint = Annotated[
     str, typer.Option(help="latest, best, or the number of steps of a checkpoint.")
 ]
@@ -97,4 +109,7 @@ JobsCluster = Annotated[
 CpusPerJob = Annotated[float, typer.Option(help="Processors the cluster sets aside for each run.")]
 CaptureVideo = Annotated[
     bool, typer.Option("--capture-video", help="Film the worst episode of every evaluation.")
+]
+Runtimes = Annotated[
+    str, typer.Option(help="How to run them: serial, processes, batched, or both it can have.")
 ]

@@ -6,17 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from longhaul.cluster.config import ClusterConfig
+from longhaul.cluster.config import ClusterConfig, count_collectors, share_out
 from longhaul.cluster.fleet import Fleet
 from longhaul.cluster.join import join
-from longhaul.cluster.ledger import TransitionLedger
-from longhaul.cluster.messages import Ask, Fragment, Weights, nbytes
-from longhaul.cluster.quorum import Quorum
-from longhaul.cluster.reports import Reports
-from longhaul.cluster.roster import LOOK_SECONDS, Roster
+from longhaul.cluster.ledger import StartShares, TransitionLedger
+from longhaul.cluster.messages import Ask, Fragment, Reports, Weights, nbytes
+from longhaul.cluster.roster import LOOK_SECONDS, Quorum, Roster
 from longhaul.cluster.seats import Order, Seat, Tally
-from longhaul.cluster.shares import count_collectors, share_out
-from longhaul.cluster.starts import StartShares
 from longhaul.core.errors import CheckpointError
 from longhaul.core.metrics import Metrics
 from longhaul.core.policy import Policy
@@ -146,9 +142,9 @@ class ClusterCollector:
     def _hear(self, seconds: float) -> None:
         """Wait for news, and keep the fragments that came."""
         reports = self.reports
-        reports.pulse.begin_step()
+        reports.signal.begin_step()
         for seat, fragment in self._roster.hear(seconds):
-            reports.pulse.end_step()
+            reports.signal.end_step()
             seat.fragment = fragment
             for fault in fragment.faults:
                 reports.listeners.on_fault(fault)
@@ -226,7 +222,7 @@ class ClusterCollector:
             self._tally.put_seconds += self._clock() - began
         return self._published[1]
 
-    def metrics(self) -> Metrics:
+    def timings(self) -> Metrics:
         """Return the ledger's totals, and what happened since the last call."""
         tally, self._tally = self._tally, Tally()
         found = {

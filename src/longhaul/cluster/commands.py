@@ -14,9 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from longhaul.cluster.config import ClusterConfig
-from longhaul.cluster.connect import Connection, OwnCluster, connect
-from longhaul.cluster.errors import ClusterError
-from longhaul.cluster.ray_errors import told
+from longhaul.cluster.connect import ClusterError, Connection, OwnCluster, connect, told
 from longhaul.core.errors import LockedError
 
 MOST_DEATHS = 3

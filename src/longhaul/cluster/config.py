@@ -1,10 +1,13 @@
-"""How collectors are spread over machines, as the user sets it."""
+"""Config of a cluster, its metrics, and the rank of this process."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from longhaul.core.errors import ConfigError
+from longhaul.core.metrics import Metric
+from longhaul.core.seeds import EpisodeSeeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +70,100 @@ class ClusterConfig:
                 f"cluster.collectors = {self.collectors} and cluster.envs_per_collector = "
                 f"{self.envs_per_collector} say the same thing twice; give one of them"
             )
+
+
+METRICS = (
+    Metric("cluster/collectors", "collectors at work on the cluster"),
+    Metric("cluster/fragments", "fragments in this rollout"),
+    Metric("cluster/lag_mean", "mean updates between a fragment's weights and the learner's"),
+    Metric("cluster/lag_max", "most of those updates"),
+    Metric("cluster/deaths", "collectors that died or hung since this process began"),
+    Metric("cluster/asked", "transitions of environments asked for since the run began", "steps"),
+    Metric("cluster/learned", "those of them that were learned from", "steps"),
+    Metric("cluster/dropped", "those dropped for being older than `cluster.max_lag`", "steps"),
+    Metric("cluster/lost", "those lost with a collector that died or hung", "steps"),
+    Metric("cluster/under_way", "those still waited for", "steps"),
+    Metric("cluster/fragment_seconds", "usual time a collector takes for a fragment", "s"),
+    Metric("cluster/fragment_megabytes", "size of this rollout's fragments", "MB"),
+    Metric("cluster/put_ms", "time spent laying out weights for this rollout", "ms"),
+    Metric("cluster/wait_seconds", "time the learner waited for fragments", "s"),
+)
+"""Rows of timings.jsonl of a run with `cluster.address`."""
+
+
+LEADER = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """A place, and how many there are."""
+
+    number: int
+    size: int
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it collects, decides and writes, and not only learns."""
+        return self.number == LEADER
+
+
+def launched_rank() -> Rank:
+    """Return the place that `torchrun` gave this process; the only one without it."""
+    try:
+        return Rank(int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")))
+    except ValueError as error:
+        raise ConfigError(
+            f"RANK and WORLD_SIZE must be numbers, as torchrun sets: {error}"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class EnvShare:
+    """The environments `first` to `first + count` of a run, which one collector holds."""
+
+    collector: int
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSeeds:
+    """The seeds of a share: those its environments have in the whole run."""
+
+    whole: EpisodeSeeds
+    first: int
+
+    def seed(self, env: int, episode: int) -> int:
+        """Return the seed of an episode of the share's `env`-th environment."""
+        return self.whole.seed(self.first + env, episode)
+
+
+def share_out(num_envs: int, collectors: int) -> tuple[EnvShare, ...]:
+    """Return disjoint shares of all environments, as equal as can be."""
+    least, more = divmod(num_envs, collectors)
+    shares, first = [], 0
+    for collector in range(collectors):
+        count = least + (collector < more)
+        shares.append(EnvShare(collector, first, count))
+        first += count
+    return tuple(shares)
+
+
+def count_collectors(config: ClusterConfig, num_envs: int, *, free_processors: float) -> int:
+    """Return how many collectors share the environments."""
+    if config.envs_per_collector:
+        if num_envs % config.envs_per_collector:
+            raise ConfigError(
+                f"cluster.envs_per_collector = {config.envs_per_collector} must divide "
+                f"num_envs = {num_envs}"
+            )
+        return num_envs // config.envs_per_collector
+    if config.collectors > num_envs:
+        raise ConfigError(
+            f"cluster.collectors = {config.collectors} is more than num_envs = {num_envs}; "
+            "each collector needs an environment"
+        )
+    if config.collectors:
+        return config.collectors
+    fitting = int(free_processors / config.cpus_per_collector) if config.cpus_per_collector else 1
+    return max(1, min(num_envs, fitting))

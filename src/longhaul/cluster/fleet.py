@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from longhaul.cluster.messages import Ask, Fragment, Weights
-from longhaul.cluster.shares import EnvShare
-from longhaul.cluster.worker import Hello
+from longhaul.cluster.config import ClusterConfig, EnvShare
+from longhaul.cluster.connect import Connection, OwnCluster, connect, shortened, told
+from longhaul.cluster.messages import Ask, Fragment, Hello, Recipe, RemoteCollector, Weights
 from longhaul.core.state import State
 
 
@@ -62,3 +63,108 @@ class Fleet(Protocol):
 
     def close(self) -> None:
         """End all collectors."""
+
+
+FETCH_SECONDS = 30.0  # for a fragment that was announced to arrive
+CLOSE_SECONDS = 3.0  # for collectors to end their environments by themselves
+
+
+class RayFleet:
+    """Hires one actor per share, spread over the nodes, and never lets Ray restart it.
+
+    Restarting is the learner's part: it knows the state an actor must begin from.
+    """
+
+    def __init__(self, recipe: Recipe, config: ClusterConfig, *, store_megabytes: int) -> None:
+        self._recipe = recipe
+        self._config = config
+        self._store_megabytes = config.object_store_megabytes or store_megabytes
+        self._connection: Connection | None = None
+        self._actors: dict[int, Any] = {}
+        self._pending: dict[Any, int] = {}  # by reference of the answer: the collector
+
+    def begin(self) -> float:
+        """Join the cluster; return the processors that are free for collectors."""
+        cores = len(os.sched_getaffinity(0))
+        wanted = self._config.collectors * self._config.cpus_per_collector
+        own = OwnCluster(max(cores, int(wanted + 0.999)), self._store_megabytes)
+        self._connection = connect(self._config, own)
+        # One processor is the learner's, if it sits on a node of the cluster.
+        return max(1.0, float(self._ray.available_resources().get("CPU", 0.0)) - 1.0)
+
+    @property
+    def _ray(self) -> Any:
+        assert self._connection is not None
+        return self._connection.ray
+
+    def hire(self, share: EnvShare, state: State | None) -> None:
+        """Have an actor made wherever there is room."""
+        self._forget(share.collector)
+        kind = self._ray.remote(RemoteCollector).options(
+            num_cpus=self._config.cpus_per_collector,
+            max_restarts=0,
+            max_task_retries=0,
+            scheduling_strategy="SPREAD",
+        )
+        actor = kind.remote(self._recipe, share, state)
+        self._actors[share.collector] = actor
+        self._pending[actor.hello.remote()] = share.collector
+
+    def publish(self, weights: Weights) -> object:
+        """Put weights into the object store, from where every node fetches them once."""
+        reference: object = self._ray.put(weights)
+        return reference
+
+    def ask(self, ask: Ask, weights: object) -> None:
+        """Ask an actor for a fragment."""
+        collector = ask.ticket.share.collector
+        reference = self._actors[collector].collect.remote(ask, weights)
+        self._pending[reference] = collector
+
+    def news(self, seconds: float) -> Sequence[News]:
+        """Return what actors have said, and which of them will say no more."""
+        waited_for = list(self._pending)
+        if not waited_for:
+            return ()
+        ready, _ = self._ray.wait(waited_for, num_returns=1, timeout=seconds)
+        if ready:  # whatever else is there comes along
+            ready, _ = self._ray.wait(waited_for, num_returns=len(waited_for), timeout=0)
+        return [self._heard(reference) for reference in ready]
+
+    def _heard(self, reference: Any) -> News:
+        collector = self._pending.pop(reference)
+        errors = self._ray.exceptions
+        try:
+            said = self._ray.get(reference, timeout=FETCH_SECONDS)
+        except errors.RayTaskError as error:
+            raise told(f"collector {collector}", error) from error
+        except (errors.RayError, TimeoutError) as error:
+            self.dismiss(collector)
+            return Died(collector, shortened(error))
+        if isinstance(said, Hello):
+            return Joined(collector, said)
+        assert isinstance(said, Fragment)
+        return Answered(collector, said)
+
+    def dismiss(self, collector: int) -> None:
+        """Kill an actor."""
+        actor = self._actors.get(collector)
+        if actor is not None:
+            self._ray.kill(actor, no_restart=True)
+        self._forget(collector)
+
+    def _forget(self, collector: int) -> None:
+        self._actors.pop(collector, None)
+        self._pending = {ref: who for ref, who in self._pending.items() if who != collector}
+
+    def close(self) -> None:
+        """End all actors, and the cluster if it was begun here."""
+        if self._connection is None:
+            return
+        leaving = [actor.close.remote() for actor in self._actors.values()]
+        if leaving:
+            self._ray.wait(leaving, num_returns=len(leaving), timeout=CLOSE_SECONDS)
+        for collector in list(self._actors):
+            self.dismiss(collector)
+        self._connection.close()
+        self._connection = None

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from longhaul.cluster.config import EnvShare
 from longhaul.cluster.ledger import Ticket
 from longhaul.core.env import Array, EnvEvent, Episode
 from longhaul.core.rollout import Bootstrap, Rollout
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
-from longhaul.envs.faults import Fault, Repro
+from longhaul.engine.collector import RolloutCollector
+from longhaul.envs.faults import SILENCE, Fault, Listeners, Repro
+from longhaul.envs.starts import STARTS
+from longhaul.runs.logs.session_log import WriteNote
+from longhaul.runs.monitor.stalls import ProgressSignal
 
 Arrays = dict[str, Array]
 
@@ -153,3 +162,94 @@ def nbytes(fragment: Fragment) -> int:
         trees += [part for part in parts.values() if isinstance(part, dict)]
         trees.append({name: part for name, part in parts.items() if not isinstance(part, dict)})
     return sum(part.nbytes for tree in trees for part in tree.values())
+
+
+def unheard(event: str, **facts: Any) -> None:
+    """Take note of nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """Who hears of what happens on a cluster."""
+
+    listeners: Listeners = SILENCE
+    note: WriteNote = unheard
+    """Told of collectors that join and of transitions that nothing is learned from."""
+    signal: ProgressSignal = field(default_factory=ProgressSignal)
+    """Told of every fragment."""
+
+
+class Recipe(Protocol):
+    """Makes the collector of a share; must be picklable, so that another machine can call it."""
+
+    def __call__(self, share: EnvShare, listeners: Listeners) -> RolloutCollector:
+        """Return the collector of these environments, with a policy of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Where a collector lives."""
+
+    host: str
+    pid: int
+
+
+class RemoteCollector:
+    """Holds a share of the environments and a copy of the policy; decides nothing."""
+
+    def __init__(self, recipe: Recipe, share: EnvShare, state: State | None) -> None:
+        self._recipe = recipe
+        self._share = share
+        self._state = state
+        self._faults: list[Fault] = []
+        self._repros: list[Repro] = []
+        self._made: RolloutCollector | None = None
+        self._version: int | None = None
+
+    def hello(self) -> Hello:
+        """Make the environments and return where they live.
+
+        Not made with the object: what goes wrong here is told by its own error.
+        """
+        listeners = Listeners(on_fault=self._faults.append, on_repro=self._repros.append)
+        self._made = self._recipe(self._share, listeners)
+        if self._state is not None:
+            self._made.load_state_dict(self._state)
+            self._state = None
+        return Hello(socket.gethostname(), os.getpid())
+
+    @property
+    def _collector(self) -> RolloutCollector:
+        assert self._made is not None
+        return self._made
+
+    def collect(self, ask: Ask, weights: Weights) -> Fragment:
+        """Collect with these weights and return the fragment, with the state after it."""
+        began = time.perf_counter()
+        if weights.version != self._version:
+            self._collector.policy.load_state_dict(weights.tensors())
+            self._version = weights.version
+        if ask.deals_anew:
+            self._collector.env.configure(_without_starts(ask.settings))
+        rollout = self._collector.collect(ask.settings)
+        faults, repros = tuple(self._faults), tuple(self._repros)
+        self._faults.clear()
+        self._repros.clear()
+        return Fragment(
+            ask.ticket,
+            weights.version,
+            pack(rollout, first_env=self._share.first),
+            self._collector.state_dict(),
+            time.perf_counter() - began,
+            faults,
+            repros,
+        )
+
+    def close(self) -> None:
+        """End the environments."""
+        if self._made is not None:
+            self._made.close()
+
+
+def _without_starts(settings: Settings) -> Settings:
+    return settings.with_([STARTS.to(())]) if STARTS.name in settings else settings

@@ -2,17 +2,84 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from statistics import median
+from typing import Any, Protocol
 
-from longhaul.cluster.config import ClusterConfig
-from longhaul.cluster.errors import ClusterError
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor
+
+from longhaul.cluster.config import LEADER, ClusterConfig, Rank
+from longhaul.cluster.connect import ClusterError
 from longhaul.cluster.fleet import Answered, Died, Fleet, Joined
-from longhaul.cluster.messages import Fragment
-from longhaul.cluster.quorum import FragmentTimes
-from longhaul.cluster.reports import Reports
+from longhaul.cluster.messages import Fragment, Hello, Reports
 from longhaul.cluster.seats import Seat
-from longhaul.cluster.worker import Hello
+from longhaul.core.metrics import Metrics
+from longhaul.core.parts import Learner
+from longhaul.core.rollout import Rollout
+from longhaul.core.settings import Settings
+from longhaul.core.state import State
 from longhaul.envs.faults import Fault, FaultKind
+
+REMEMBERED = 64
+HUNG_FACTOR = 20.0
+"""Times the usual time of a fragment, as for environments in worker processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """How many fragments an update needs, and how long the others are waited for."""
+
+    share: float
+    patience: float
+
+    def needed(self, expected: int) -> int:
+        """Return the fragments needed of so many collectors at work; never none."""
+        # Rounded first: a share of 0.1 of ten collectors is one, whatever floating point says.
+        return max(1, math.ceil(round(self.share * expected, 9)))
+
+    def is_enough(self, arrived: int, expected: int, *, waited: float, usual: float) -> bool:
+        """Whether to go on; `waited` is the time since as many as needed were there."""
+        if arrived < self.needed(expected):
+            return False
+        return arrived >= expected or waited >= self.patience * usual
+
+    def left(self, *, waited: float, usual: float) -> float:
+        """Return how much longer the others are waited for, once enough are there."""
+        return max(0.0, self.patience * usual - waited)
+
+
+class FragmentTimes:
+    """The usual time of a fragment, learned from the last ones."""
+
+    def __init__(self, least_deadline: float, first_deadline: float) -> None:
+        self._least = least_deadline
+        self._first = first_deadline
+        self._times: deque[float] = deque(maxlen=REMEMBERED)
+
+    def add(self, seconds: float) -> None:
+        """Take one fragment's time into account."""
+        self._times.append(seconds)
+
+    @property
+    def usual(self) -> float:
+        """The median; 0 before there is any."""
+        return median(self._times) if self._times else 0.0
+
+    @property
+    def deadline(self) -> float:
+        """The seconds after which a collector that has not answered counts as hung."""
+        if not self._times:
+            return max(self._first, self._least)  # it may have to compile first
+        return max(self._least, HUNG_FACTOR * self.usual)
+
 
 LOOK_SECONDS = 1.0  # the longest sleep between two looks at deadlines
 SETTLING_SECONDS = 10.0  # without another collector joining, before a run begins with fewer
@@ -150,3 +217,111 @@ class Roster:
                 "(cluster.start_seconds); each needs cluster.cpus_per_collector = "
                 f"{self._config.cpus_per_collector:g} processors: see `ray status`"
             )
+
+
+PATIENCE = timedelta(hours=24)  # a rollout may take its time; a dead leader is noticed at once
+
+
+class ProcessGroup:
+    """Learners of torch's process group; sums are the same, bit for bit, in every process."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        dist.init_process_group("gloo", rank=rank.number, world_size=rank.size, timeout=PATIENCE)
+
+    @property
+    def size(self) -> int:
+        """How many learners there are."""
+        return self._rank.size
+
+    def part(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return this learner's part of a minibatch."""
+        return np.array_split(items, self._rank.size)[self._rank.number]
+
+    def add_up(self, tensors: Sequence[Tensor]) -> None:
+        """Replace every tensor by its sum, in one message for each kind of number."""
+        for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
+            same = [tensor for tensor in tensors if tensor.dtype == dtype]
+            flat = torch.cat([tensor.detach().reshape(-1) for tensor in same])
+            dist.all_reduce(flat)
+            ends = np.cumsum([tensor.numel() for tensor in same]).tolist()
+            with torch.no_grad():
+                for tensor, begin, end in zip(same, [0, *ends[:-1]], ends, strict=True):
+                    tensor.copy_(flat[begin:end].view_as(tensor))
+
+    def tell(self, word: GroupUpdate | None) -> GroupUpdate | None:
+        """Hand what the leader says to everybody, and return it."""
+        said: list[Any] = [word]
+        dist.broadcast_object_list(said, src=LEADER)
+        heard: GroupUpdate | None = said[0]
+        return heard
+
+    def close(self) -> None:
+        """Leave the process group."""
+        dist.destroy_process_group()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUpdate:
+    """One rollout to learn from together."""
+
+    rollout: Rollout
+    settings: Settings
+    state: State | None
+    """The learner's, if the others may have another one: at the beginning and after a resume."""
+
+
+class GroupChannel(Protocol):
+    """Carries what is learned from to every process."""
+
+    def tell(self, word: GroupUpdate | None) -> GroupUpdate | None:
+        """Hand what the leader says to everybody, and return it."""
+
+    def close(self) -> None:
+        """Leave the group."""
+
+
+class LeadingLearner:
+    """The learner of the process that has the run; the others apply the same updates."""
+
+    def __init__(self, inner: Learner, group: GroupChannel) -> None:
+        self._inner = inner
+        self._group = group
+        self._is_news = True
+        self._is_learning = False
+
+    def update(self, rollout: Rollout, settings: Settings) -> Metrics:
+        """Learn from one rollout, all together."""
+        state = self._inner.state_dict() if self._is_news else None
+        self._is_news, self._is_learning = False, True
+        self._group.tell(GroupUpdate(rollout, settings, state))
+        metrics = self._inner.update(rollout, settings)
+        self._is_learning = False
+        return metrics
+
+    def state_dict(self) -> State:
+        """Return the learner's state, which is that of all of them."""
+        return self._inner.state_dict()
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue from a saved state; the others are told with the next rollout."""
+        self._inner.load_state_dict(state)
+        self._is_news = True
+
+    def close(self) -> None:
+        """End the other processes; in the middle of an update none of them would hear it."""
+        if not self._is_learning:
+            self._group.tell(None)
+        self._group.close()
+
+
+def follow(inner: Learner, group: GroupChannel) -> int:
+    """Apply the leader's updates until it shuts down; return their number."""
+    updates = 0
+    while (update := group.tell(None)) is not None:
+        if update.state is not None:
+            inner.load_state_dict(update.state)
+        inner.update(update.rollout, update.settings)
+        updates += 1
+    group.close()
+    return updates

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from longhaul.cluster.config import EnvShare
 from longhaul.cluster.ledger import Ticket
-from longhaul.cluster.messages import Fragment
-from longhaul.cluster.shares import EnvShare
-from longhaul.cluster.worker import Hello
+from longhaul.cluster.messages import Fragment, Hello
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
 

@@ -6,15 +6,17 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import json
 import textwrap
 import typing
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from longhaul.core.errors import ConfigError, suggestion
-from longhaul.core.foreign_names import key_suggestion
+from longhaul.core.metrics import key_suggestion
 
 C = TypeVar("C")
 
@@ -156,3 +158,16 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[path] = value
     return flat
+
+
+def value_words(value: object) -> str:
+    """Return a value as TOML writes it; one that is absent is nothing."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(value_words, value))}]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {value_words(held)}" for key, held in value.items()) + "}"
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return str(value) if isinstance(value, Path) else json.dumps(value)

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Protocol
 
-from longhaul.core.progress import Progress
+from longhaul.core.control import Progress
 
 HINT_EVENT = "hint"
 OPENING = 5

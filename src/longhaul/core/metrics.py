@@ -1,11 +1,14 @@
-"""Named measured numbers."""
+"""Metrics and the panels that show them: names, meanings and kinds."""
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from longhaul.core.errors import suggestion
 
 Metrics = Mapping[str, float]
 """Metric values by name; one that cannot be computed is absent, never NaN."""
@@ -62,3 +65,139 @@ def alias_curves(aliases: Iterable[Alias], values: Mapping[str, Any]) -> dict[st
             fit = re.sub(r"[^A-Za-z0-9_.-]", "_", str(part))
             curves[alias.old.replace(PLACE, fit)] = float(value) * alias.factor
     return curves
+
+
+PanelKind = Literal[
+    "lines",
+    "overview",
+    "histogram",
+    "polar",
+    "map",
+    "bars",
+    "spans",
+    "area",
+    "matrix",
+    "distribution",
+    "graph",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A group of measured things a reader wants to see side by side.
+
+    `lines`, `overview`, `spans` and `area` show metrics over the run. The other kinds show records,
+    the rows of one JSON-lines file of the run directory, whose fields are named like `metrics`.
+    """
+
+    title: str
+    metrics: tuple[str, ...]
+    """lines: the metrics, or settings. overview: the same, each in a field of its own, and all of
+    them together, from lowest to highest, in the last one. spans: a metric, its threshold, and the
+    one that is 1 where the run is shaded. histogram: a field that holds a list of numbers; a
+    negative one stands for never and is counted in the last bin. polar: an angle in degrees and a
+    weight. map: x and y. bars: a category and, if there is one, a count. area: metrics that are
+    stacked, such as shares. matrix: the names of row and column, and the number where they meet.
+    distribution: a name and a list of numbers. A field within another is named with a dot."""
+    kind: PanelKind = "lines"
+    name: str = ""
+    """The name of the picture's file; made of the title if empty."""
+    right: tuple[str, ...] = ()
+    """lines and spans: metrics or settings with an axis of their own on the right."""
+    dashed: tuple[str, ...] = ()
+    """lines: metrics that are drawn dashed."""
+    limits: tuple[float, float] | None = None
+    """lines: from where to where the axis on the left goes; chosen if there are none."""
+    is_filmed: bool = False
+    """lines: whether the picture is kept as a film as well, `media/<name>_curve.gif`, in which the
+    curves grow iteration by iteration."""
+    records: str = ""
+    """The file of the records, relative to the run directory; `evaluations/*.json` are the
+    evaluations that were kept, suite by suite."""
+    event: str = ""
+    """Takes only the records of this event, as events.jsonl has several; all if empty."""
+    each: str = ""
+    """The field of a record that holds a list of the things to show; the record itself if empty."""
+    bins: tuple[float, ...] = ()
+    """histogram and polar: the edges of the bins; chosen if empty. map: the last is the radius of
+    the circle to draw."""
+    total: str = ""
+    """histogram: the metric that says how many there are; those not listed count as never."""
+    label: str = ""
+    """histogram, matrix and distribution: what the numbers are."""
+    note: str = ""
+    """What a reader should know to read it."""
+
+
+_NAMES: Mapping[str, str] = {
+    "learn.learning_rate": "lr base_lr",
+    "learn.discount": "gamma discount_factor",
+    "learn.gae_decay": "gae_lambda lambda lambda_ lam td_lambda",
+    "learn.clip_range": "clip clip_coef clip_param clip_ratio clip_epsilon ppo_clip_ratio",
+    "learn.value_clip": "clip_range_vf clip_vloss vf_clip vf_clip_param ppo_clip_value",
+    "learn.entropy_weight": "ent_coef entropy_coef entropy_coeff exploration_loss_coeff",
+    "learn.value_weight": "vf_coef vf_loss_coeff value_coef value_loss_coef value_loss_coeff",
+    "learn.epochs": "n_epochs num_epochs update_epochs num_sgd_iter noptepochs",
+    "learn.minibatch": "batch_size minibatch_size num_minibatches nminibatches sgd_minibatch_size",
+    "learn.kl_stop": "target_kl kl_target",
+    "learn.max_grad_norm": "grad_clip clip_grad_norm",
+    "learn.normalise_advantage": "norm_adv normalize_advantage normalize_advantages",
+    "learn.normalise_reward": "norm_reward normalize_reward normalize_returns",
+    "learn.reward_clip": "clip_reward clip_rewards",
+    "learn.adam_epsilon": "adam_eps",
+    "learn.algorithm": "algo",
+    "collect.steps": "n_steps num_steps rollout rollout_length rollout_fragment_length "
+    "train_batch_size nsteps",
+    "collect.window": "stats_window_size",
+    "num_envs": "n_envs num_envs_per_worker num_envs_per_env_runner nenvs",
+    "total_timesteps": "total_steps train_for_env_steps",
+    "policy.hidden": "net_arch hidden_sizes hidden_size fcnet_hiddens encoder_mlp_layers",
+    "policy.activation": "activation_fn fcnet_activation nonlinearity",
+    "policy.core": "use_rnn use_lstm use_gru rnn_type lstm recurrent",
+    "policy.core_size": "lstm_hidden_size lstm_cell_size rnn_size",
+    "policy.core_layers": "n_lstm_layers rnn_num_layers",
+    "policy.normalise_observations": "norm_obs normalize_input normalize_obs "
+    "normalize_observations observation_filter",
+    "policy.observation_clip": "clip_obs",
+    "policy.initial_log_std": "log_std_init",
+    "policy": "policy_kwargs model",
+    "env.processes.workers": "num_workers num_env_runners n_workers",
+    "evaluate.every_iterations": "eval_freq evaluation_interval",
+    "evaluate.episodes": "n_eval_episodes eval_episodes evaluation_duration",
+    "checkpoint.every_iterations": "save_freq save_every checkpoint_freq",
+    "schedule": "anneal_lr lr_schedule",
+    "track.to": "tensorboard_log with_wandb",
+    "track.project": "wandb_project_name wandb_project",
+    "report.film_evaluations": "capture_video",
+    "device": "cuda",
+    "deterministic": "torch_deterministic",
+}
+
+FOREIGN: Mapping[str, str] = {name: key for key, names in _NAMES.items() for name in names.split()}
+"""Our config key for each name of Stable-Baselines3, CleanRL, RLlib and Sample Factory."""
+
+
+def key_suggestion(path: str, siblings: Iterable[str], everywhere: Collection[str]) -> str:
+    """Return what an unknown config key probably means.
+
+    By its name elsewhere, by the table it really is in, by spelling, and else where to look.
+    """
+    last = _last(path)
+    if last in FOREIGN:
+        return f"; did you mean {FOREIGN[last]!r}?"
+    if same := [key for key in everywhere if _last(key) == last]:
+        return f"; did you mean {min(same, key=len)!r}?"
+    names = {_last(key): key for key in siblings}
+    if close := difflib.get_close_matches(last, names, n=1, cutoff=0.6):
+        return f"; did you mean {names[close[0]]!r}?"
+    return "; `longhaul config TASK` lists all keys"
+
+
+def setting_suggestion(name: str, settings: Collection[str]) -> str:
+    """Return `; did you mean 'x'?` for a setting by its name elsewhere, or else by spelling."""
+    meant = FOREIGN.get(_last(name))
+    return f"; did you mean {meant!r}?" if meant in settings else suggestion(name, settings)
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2].lower().replace("-", "_")

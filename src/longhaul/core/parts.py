@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from longhaul.core.control import Progress
 from longhaul.core.env import Episode
 from longhaul.core.metrics import Metrics
-from longhaul.core.progress import Progress
 from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Settings
 from longhaul.core.state import Stateful
@@ -19,6 +19,9 @@ class Collector(Stateful, Protocol):
 
     def collect(self, settings: Settings) -> Rollout:
         """Return the next rollout."""
+
+    def timings(self) -> Metrics:
+        """Return what depends on clocks, since the last call; may be empty."""
 
     def close(self) -> None:
         """End environments and threads."""
@@ -31,7 +34,7 @@ class Learner(Stateful, Protocol):
         """Learn from one rollout."""
 
 
-class Note(Protocol):
+class Event(Protocol):
     """Something that happened and belongs into the run's events."""
 
     def as_row(self) -> dict[str, Any]:
@@ -47,18 +50,8 @@ class Evaluator(Protocol):
     def measure(self, progress: Progress, settings: Settings) -> Metrics:
         """Return `eval/...` metrics of the present policy."""
 
-    def take_notes(self) -> Sequence[Note]:
+    def take_notes(self) -> Sequence[Event]:
         """Return what the measurements since the last call have to tell, once."""
-
-
-class MetricSink(Protocol):
-    """Somewhere metrics go."""
-
-    def write(self, progress: Progress, metrics: Metrics) -> None:
-        """Take one iteration's metrics."""
-
-    def close(self) -> None:
-        """Flush."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +65,24 @@ class Recorded:
     """What the iteration ran with."""
     episodes: Sequence[Episode]
 
+    @property
+    def values(self) -> Metrics:
+        """The metrics together with the timings."""
+        return {**self.metrics, **self.timings}
 
-class Witness(Protocol):
-    """Somebody who follows a run iteration by iteration."""
+
+class RunListener:
+    """Follows a run iteration by iteration; override what you need.
+
+    An error of a listener never ends a run: it is logged, and the listener hears no more. The one
+    exception is a `LonghaulError` from `begin`, by which a listener refuses the run.
+    """
 
     def begin(self, progress: Progress) -> None:
-        """Take note of where the run begins or goes on; called once, before anything is seen."""
+        """Take note of where the run starts or continues; called once, before the first step."""
 
-    def see(self, recorded: Recorded) -> None:
+    def iteration(self, recorded: Recorded) -> None:
         """Take one iteration, which is in the logs already."""
 
     def close(self) -> None:
-        """Flush."""
+        """Flush; the run hears no more of this listener."""

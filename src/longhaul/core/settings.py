@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 from longhaul.core.errors import ConfigError
-from longhaul.core.foreign_names import setting_suggestion
+from longhaul.core.metrics import setting_suggestion
 
 SettingValue = bool | int | float | str | tuple["SettingValue", ...]
 T = TypeVar("T", bound=SettingValue)

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from longhaul.core.control import Controller
 from longhaul.core.env import EnvSource, Episode
+from longhaul.core.evaluation import Records, RunLog, Study, Suite
 from longhaul.core.hint import Facts, Rule
-from longhaul.core.metrics import Alias, Metric, Metrics
-from longhaul.core.panel import Panel
-from longhaul.core.run_log import Records, RunLog
+from longhaul.core.metrics import Alias, Metric, Metrics, Panel
 from longhaul.core.settings import Setting
-from longhaul.core.study import Study
-from longhaul.core.suite import Suite
 
 if TYPE_CHECKING:
     from longhaul.core.policy import Policy

@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NotRequired, TypedDict, Unpack
 
 import torch
 
 from longhaul.core.env import VectorEnv
+from longhaul.core.metrics import Metrics
 from longhaul.core.policy import Policy
 from longhaul.core.rollout import Memory, Rollout, clear_started
 from longhaul.core.seeds import Seeds, generator_state, restore_generator
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
-from longhaul.engine.step_times import StepTimes
-from longhaul.engine.tape import Tape
-from longhaul.runs.stalls import Pulse
+from longhaul.engine.rollout_buffer import Tape
+from longhaul.engine.summary import EnvTimes, StepTimes
+from longhaul.runs.monitor.stalls import ProgressSignal
+
+
+class RolloutShape(TypedDict):
+    """How long a rollout is, and who hears of its steps."""
+
+    steps: int
+    chunk: int
+    """Steps of the sequences it is cut into; 0 for one of the whole length."""
+    signal: NotRequired[ProgressSignal]
 
 
 class RolloutCollector:
     """Brings rollouts by the policy as it is at the moment of asking."""
 
     def __init__(
-        self, env: VectorEnv, policy: Policy, seeds: Seeds, *, steps: int, chunk: int
+        self,
+        env: VectorEnv,
+        policy: Policy,
+        seeds: Seeds,
+        **rollout: Unpack[RolloutShape],
     ) -> None:
         self.env = env
         self.policy = policy
-        self._steps = steps
-        self._chunk = chunk or steps
+        self._steps = rollout["steps"]
+        self._chunk = rollout["chunk"] or self._steps
         self._device = next(policy.parameters()).device
         self._actions = torch.Generator(self._device).manual_seed(
             seeds.integer("collect", "actions")
@@ -35,8 +50,8 @@ class RolloutCollector:
         self._memory: Memory = policy.initial(env.rows)
         self._begun = False
         self.step_times = StepTimes()
-        self.pulse = Pulse()
-        """Told of every step; replace it before the first one to listen."""
+        self._env_times = EnvTimes(env)
+        self._signal = rollout.get("signal") or ProgressSignal()
 
     def draw_apart(self, seeds: Seeds, *stream: int) -> None:
         """Draw actions from a stream of its own, as one collector of several.
@@ -74,11 +89,11 @@ class RolloutCollector:
         act = self.policy.act(obs, memory, settings, mask=mask, generator=self._actions)
         self._memory = act.memory
         action = act.action.cpu().numpy()
-        self.pulse.begin_step()
+        self._signal.begin_step()
         began = self.step_times.clock()
         stepped = self.env.step(action)
         self.step_times.add(self.step_times.clock() - began)
-        self.pulse.end_step()
+        self._signal.end_step()
         tape.after(step, act, stepped)
 
     def _present_memory(self) -> Memory:
@@ -87,6 +102,10 @@ class RolloutCollector:
         if not self._memory or not started.any():
             return self._memory
         return clear_started(self._memory, torch.from_numpy(started).to(self._device))
+
+    def timings(self) -> Metrics:
+        """Return how long the environments' steps took since the last call."""
+        return {**self.step_times.take(), **self._env_times.metrics()}
 
     def close(self) -> None:
         """End the environments."""

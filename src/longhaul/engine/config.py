@@ -1,10 +1,11 @@
-"""Configuration of collecting, evaluating and stopping."""
+"""Config of collecting and evaluating, and the metrics the engine measures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from longhaul.core.errors import ConfigError
+from longhaul.core.metrics import Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +63,93 @@ class EvaluateConfig:
             raise ConfigError(
                 "evaluate.every_iterations and evaluate.final_episodes cannot be negative"
             )
+
+
+def _spread(name: str, what: str, unit: str = "") -> tuple[Metric, ...]:
+    return (
+        Metric(f"{name}_std", f"standard deviation of those {what}", unit),
+        Metric(f"{name}_min", f"lowest of those {what}", unit),
+        Metric(f"{name}_max", f"highest of those {what}", unit),
+        *(
+            Metric(f"{name}_p{percent}", f"{percent}th percentile of those {what}", unit)
+            for percent in (10, 50, 90, 99)
+        ),
+    )
+
+
+METRICS = (
+    Metric("time/total_timesteps", "steps taken since the run began, over all rows", "steps"),
+    Metric("rollout/ep_rew_mean", "mean return of the last `collect.window` finished episodes"),
+    *_spread("rollout/ep_rew", "returns"),
+    Metric("rollout/ep_len_mean", "mean length of the same episodes", "steps"),
+    *_spread("rollout/ep_len", "lengths", "steps"),
+    Metric("rollout/ended/<reason>", "share of the same episodes that ended for this reason"),
+    Metric("rollout/success_rate", "share of this rollout's ends that reached the env's goal"),
+    Metric("rollout/running_len_mean", "mean age of the episodes under way", "steps"),
+    Metric("rollout/running_len_p50", "median of those ages", "steps"),
+    Metric("rollout/running_len_max", "greatest of those ages", "steps"),
+    Metric("rollout/action_share/<number>", "share of steps with this action, of at most 16"),
+    Metric("rollout/forced_share", "share of steps whose action was not the policy's, if any"),
+    Metric("rollout/episodes", "episodes that ended in this rollout"),
+    Metric("reward/<term>", "sum of one reward term over the rollout, if the env reports terms"),
+    Metric("reward/<term>_share", "the term's part of the terms' absolute sums, from 0 to 1"),
+    Metric("starts/used", "episodes ended in this rollout that began from a hard start, if any"),
+    Metric("starts/dealt", "episodes begun in this rollout from a hard start, if any"),
+    Metric("fault/lost_steps", "steps whose outcome was lost with their env, if any", "steps"),
+    Metric("eval/mean_reward", "mean return of the evaluation's episodes"),
+    Metric("eval/std_reward", "standard deviation of those returns"),
+    Metric("eval/min_reward", "lowest of those returns"),
+    Metric("eval/max_reward", "highest of those returns"),
+    Metric("eval/mean_ep_length", "mean length of the evaluation's episodes", "steps"),
+    Metric("eval/episodes", "episodes played in the evaluation"),
+    Metric("eval/<figure>", "mean of a figure the env gives at an episode's end, as is_success"),
+)
+"""Rows of metrics.jsonl: they depend on the run's course alone and on no clock."""
+
+TIMINGS = (
+    Metric("time/wall", "when the iteration ended, since 1970", "s"),
+    Metric("time/fps", "speed of this iteration, over all rows", "steps/s"),
+    Metric("time/session_fps", "mean speed since this process began", "steps/s"),
+    Metric("time/session_seconds", "time since this process began", "s"),
+    Metric("time/iteration_seconds", "time of this iteration", "s"),
+    Metric("time/collect_seconds", "time spent collecting, or waiting for an overlapped one", "s"),
+    Metric("time/learn_seconds", "time spent learning", "s"),
+    Metric("time/evaluate_seconds", "time spent in an evaluation, if there was one", "s"),
+    Metric("time/checkpoint_seconds", "time spent saving after the iteration before", "s"),
+    Metric("time/other_seconds", "time spent on everything else", "s"),
+    Metric("time/collect_share", "share of the iteration spent collecting"),
+    Metric("time/learn_share", "share of the iteration spent learning"),
+    Metric("time/other_share", "share of the iteration spent on everything else"),
+    Metric("time/eta_seconds", "time left at the speed of this process", "s"),
+    Metric("time/env_step_p50_ms", "median time of a step of all environments", "ms"),
+    Metric("time/env_step_p90_ms", "90th percentile of those times", "ms"),
+    Metric("time/env_step_p99_ms", "99th percentile of those times", "ms"),
+    Metric("time/env_step_max_ms", "longest of those times", "ms"),
+    Metric("mem/rss", "resident memory of the trainer", "bytes"),
+    Metric("mem/uss", "memory of the trainer that nobody shares", "bytes"),
+    Metric("mem/workers_rss", "resident memory of all its processes together", "bytes"),
+    Metric("mem/workers_uss", "memory of those processes that nobody shares", "bytes"),
+    Metric("mem/worker_rss_max", "resident memory of the greatest of those processes", "bytes"),
+    Metric("mem/system_percent", "memory of the machine in use", "%"),
+    Metric("mem/processes", "processes of the trainer that live"),
+    Metric("cpu/trainer_percent", "processor time of the trainer; 100 is one core", "%"),
+    Metric("cpu/workers_percent", "processor time of all its processes; 100 is one core", "%"),
+    Metric("cpu/system_percent", "how busy all cores of the machine are", "%"),
+    Metric("cpu/trainer_percent_mean", "mean of the last 100 looks at the trainer", "%"),
+    Metric("gpu/count", "graphics cards, where nvidia-ml-py finds any"),
+    Metric("gpu/<number>_percent", "how busy a card is", "%"),
+    Metric("gpu/<number>_percent_mean", "mean of the last 100 looks at it", "%"),
+    Metric("gpu/<number>_memory", "memory of a card in use", "bytes"),
+    Metric("gpu/<number>_memory_total", "memory of a card", "bytes"),
+    Metric("gpu/<number>_allocated", "memory torch has taken on a card for tensors", "bytes"),
+    Metric("gpu/<number>_reserved", "memory torch keeps on a card", "bytes"),
+    Metric("time/env_step_ms_median", "mean step of the environment in the middle", "ms"),
+    Metric("time/env_step_ms_slowest", "mean step of the slowest environment", "ms"),
+    Metric("time/env_slowest", "number of that environment"),
+    Metric("time/replay_sample_ms", "time spent drawing replay samples, all of the below", "ms"),
+    Metric("time/replay_priority_ms", "time spent bringing priorities to a new alpha", "ms"),
+    Metric("time/replay_draw_ms", "time spent choosing sequences by their priority", "ms"),
+    Metric("time/replay_weight_ms", "time spent on importance weights", "ms"),
+    Metric("time/replay_gather_ms", "time spent copying the chosen sequences", "ms"),
+)
+"""Rows of timings.jsonl: everything that depends on a clock."""

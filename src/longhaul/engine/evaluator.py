@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from longhaul.core.control import Progress
 from longhaul.core.env import EnvEvent, Episode, VectorEnv
 from longhaul.core.errors import EnvError
 from longhaul.core.metrics import Metrics
-from longhaul.core.parts import Note
+from longhaul.core.parts import Event
 from longhaul.core.policy import SILENT, Policy
-from longhaul.core.progress import Progress
 from longhaul.core.rollout import Memory, TensorTree, clear_started
 from longhaul.core.seeds import EpisodeSeeds, ListedSeeds, Seeds
 from longhaul.core.settings import Settings
@@ -179,7 +179,7 @@ class EpisodeEvaluator:
         self.last = self.episodes(settings, count=self._config.episodes)
         return figures(self.last)
 
-    def take_notes(self) -> Sequence[Note]:
+    def take_notes(self) -> Sequence[Event]:
         """Return nothing: episodes of listed seeds can be played again at any time."""
         return ()
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from longhaul.core.control import View
-from longhaul.core.parts import Collector, Evaluator, Learner
-from longhaul.core.progress import Progress
+from longhaul.core.control import Progress, View
+from longhaul.core.parts import Collector, Evaluator, Event, Learner
 from longhaul.core.settings import Settings
-from longhaul.engine.hinting import Speaker
-from longhaul.engine.summary import Summary
-from longhaul.engine.watch import Watch
-from longhaul.runs.recorder import Change, Recorder
+from longhaul.engine.hint_reporter import HintReporter
+from longhaul.engine.summary import StageTimer, Summary
+from longhaul.runs.recorder import Recorder
 from longhaul.schedule.schedule import Schedule
 
 
@@ -26,8 +24,8 @@ class Parts:
     evaluator: Evaluator
     schedule: Schedule
     recorder: Recorder
-    watch: Watch
-    hints: Speaker = field(default_factory=Speaker)
+    watch: StageTimer
+    hints: HintReporter = field(default_factory=HintReporter)
 
 
 def train(parts: Parts, settings: Settings, until: Callable[[Progress], str | None]) -> str:
@@ -46,7 +44,7 @@ def train(parts: Parts, settings: Settings, until: Callable[[Progress], str | No
         view = View(progress, metrics, settings)
         settings, changes = parts.schedule.step(view)
         view = replace(view, metrics={**metrics, **parts.schedule.metrics})
-        happened: list[Change] = [*rollout.events, *parts.evaluator.take_notes(), *changes]
+        happened: list[Event] = [*rollout.events, *parts.evaluator.take_notes(), *changes]
         happened += parts.hints.of(view)
         parts.recorder.record(view, happened, rollout.episodes, parts.watch.lap(rollout))
         if parts.recorder.due(progress):

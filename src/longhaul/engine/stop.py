@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from longhaul.core.progress import Progress
+from longhaul.core.control import Progress
 
 Until = Callable[[Progress], str | None]
 
@@ -12,6 +13,19 @@ FINISHED = "total_timesteps reached"
 FINISHED_ITERATIONS = "total_iterations reached"
 DONE = frozenset({FINISHED, FINISHED_ITERATIONS})
 """Reasons for which a run has come to its end and was not merely stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a session ended."""
+
+    reason: str
+    exit_code: int
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run came to its end."""
+        return self.reason in DONE
 
 
 def after_steps(total: int) -> Until:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from longhaul.core.control import Progress
 from longhaul.core.env import BatchedEnvs, EnvSource, Episode, VectorEnv
 from longhaul.core.errors import ConfigError
+from longhaul.core.evaluation import Case, Suite
 from longhaul.core.metrics import Metrics
-from longhaul.core.parts import Note
+from longhaul.core.parts import Event
 from longhaul.core.policy import Policy
-from longhaul.core.progress import Progress
 from longhaul.core.seeds import EpisodeSeeds, ListedSeeds, Seeds
 from longhaul.core.settings import Settings
-from longhaul.core.suite import Case, Suite
 from longhaul.core.task import Evaluation
 from longhaul.engine.config import EvaluateConfig
 from longhaul.engine.evaluator import CaseDraws, OnProgress, as_part, figures, ignore_progress, play
@@ -115,7 +115,7 @@ class SuiteEvaluator:
         self._notes.append(EvaluationNote(suite.name, suite.record(episodes)))
         return suite_figures(suite, episodes)
 
-    def take_notes(self) -> Sequence[Note]:
+    def take_notes(self) -> Sequence[Event]:
         """Return what the suites want kept of the evaluations since the last call."""
         notes, self._notes = self._notes, []
         return notes

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Episode
+from longhaul.core.control import Collected, Progress
+from longhaul.core.env import Episode, StepTimed, VectorEnv
 from longhaul.core.metrics import Metrics
-from longhaul.core.progress import Progress
 from longhaul.core.rollout import Rollout
 from longhaul.core.state import State
 from longhaul.envs.starts import STARTS_DEALT, STARTS_USED
@@ -149,3 +151,141 @@ def reward_terms(rollout: Rollout) -> Metrics:
         if total > 0:
             metrics[f"reward/{name}_share"] = abs(value) / total
     return metrics
+
+
+STAGES = ("collect", "learn", "evaluate", "checkpoint")
+
+
+class StageTimer:
+    """Measures the stages of each iteration."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+        wall: Callable[[], float] = time.time,
+        entered: Callable[[str], None] = lambda stage: None,
+        left: Callable[[str], None] = lambda stage: None,
+    ) -> None:
+        self._clock = clock
+        self._wall = wall
+        self._entered = entered
+        self._left = left
+        self._began = self._lap_began = clock()
+        self._spent: dict[str, float] = {}
+        self._parts: dict[str, float] = {}
+        self._env_steps = 0
+        self._gauges: list[Callable[[], Metrics]] = []
+
+    def add_gauge(self, gauge: Callable[[], Metrics]) -> None:
+        """Ask somebody else for clock-dependent metrics at every lap; may be empty."""
+        self._gauges.append(gauge)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the time inside as spent in stage `name`."""
+        self._entered(name)
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._spent[name] = self._spent.get(name, 0.0) + self._clock() - began
+            self._left(name)
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Count the time inside as spent on `name`, which is part of some stage."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._parts[name] = self._parts.get(name, 0.0) + self._clock() - began
+
+    def lap(self, rollout: Collected) -> Metrics:
+        """Return the clock-dependent metrics since the last lap.
+
+        A checkpoint is written after its iteration was recorded, so it counts in the next lap.
+        """
+        now = self._clock()
+        seconds = max(now - self._lap_began, 1e-9)
+        self._env_steps += rollout.env_steps
+        metrics = {
+            "time/wall": self._wall(),
+            "time/fps": rollout.env_steps / seconds,
+            "time/session_fps": self._env_steps / max(now - self._began, 1e-9),
+            "time/session_seconds": now - self._began,
+            "time/iteration_seconds": seconds,
+        }
+        for name in STAGES:
+            if name in self._spent:
+                metrics[f"time/{name}_seconds"] = self._spent[name]
+        metrics["time/other_seconds"] = max(seconds - sum(self._spent.values()), 0.0)
+        for name in ("collect", "learn"):
+            if name in self._spent:
+                metrics[f"time/{name}_share"] = self._spent[name] / seconds
+        metrics["time/other_share"] = metrics["time/other_seconds"] / seconds
+        for gauge in self._gauges:
+            metrics |= gauge()
+        metrics |= {f"time/{name}_ms": 1000.0 * spent for name, spent in self._parts.items()}
+        self._spent, self._parts = {}, {}
+        self._lap_began = now
+        return metrics
+
+
+CAPACITY = 10_000
+"""Steps that are remembered between two laps; of more, the last ones count."""
+
+
+class StepTimes:
+    """Collects the times of vector steps, by one thread, and tells their spread to another."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
+        self._seconds: list[float] = []
+
+    def add(self, seconds: float) -> None:
+        """Take the time of one step."""
+        self._seconds.append(seconds)
+
+    def take(self) -> Metrics:
+        """Return the spread since the last call; nothing if no step was taken."""
+        # The list is exchanged in one step, so that the collecting thread loses none.
+        taken, self._seconds = self._seconds, []
+        if not taken:
+            return {}
+        ranked = sorted(taken[-CAPACITY:])
+        found = {
+            f"time/env_step_p{percent}_ms": 1000.0 * quantile(ranked, percent / 100)
+            for percent in (50, 90, 99)
+        }
+        return {**found, "time/env_step_max_ms": 1000.0 * ranked[-1]}
+
+
+MILLISECONDS = 1e-6  # of a nanosecond
+
+
+class EnvTimes:
+    """Compares environments by the steps that were timed since the last time it was asked."""
+
+    def __init__(self, env: VectorEnv) -> None:
+        self._env = env if isinstance(env, StepTimed) else None
+        self._before = np.zeros((env.count, 2), np.int64)
+
+    def metrics(self) -> Metrics:
+        """Return the times of the middle and the slowest environment; nothing if none is known."""
+        if self._env is None:
+            return {}
+        # Copied: an overlapped collector goes on writing.
+        now = self._env.step_times().copy()
+        spent, steps = (now - self._before).T
+        timed = np.flatnonzero(steps > 0)
+        if timed.size < 2:
+            return {}
+        self._before = now
+        means = spent[timed] / steps[timed] * MILLISECONDS
+        slowest = int(means.argmax())
+        return {
+            "time/env_step_ms_median": float(np.median(means)),
+            "time/env_step_ms_slowest": float(means[slowest]),
+            "time/env_slowest": float(timed[slowest]),
+        }

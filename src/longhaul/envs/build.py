@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from longhaul.core.env import BatchedEnvs, EnvSource, SingleEnvs, VectorEnv
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.seeds import EpisodeSeeds
-from longhaul.envs.batched import BatchedVectorEnv
 from longhaul.envs.config import EnvConfig, ProcessesConfig, Runtime, StepOrder
-from longhaul.envs.faults import SILENCE, Listeners
-from longhaul.envs.losses import Border
+from longhaul.envs.faults import SILENCE, Border, Listeners
 from longhaul.envs.processes.first_come import FirstComeVectorEnv
 from longhaul.envs.processes.vector import ProcessVectorEnv
-from longhaul.envs.serial import SerialVectorEnv
+from longhaul.envs.serial import BatchedVectorEnv, SerialVectorEnv
 
 MOST_AUTO_THREADS = 4
 

@@ -1,13 +1,20 @@
-"""What went wrong with environments and their processes, as facts for the run's logs."""
+"""What environments do wrong, who hears of it, and what becomes of their episodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from longhaul.core.workers import Workers
+import numpy as np
+
+from longhaul.core.env import EnvEvent, Slots, Workers
+from longhaul.core.errors import NumericalError
+from longhaul.core.spaces import EnvSpec
+from longhaul.core.state import State
+from longhaul.envs.ledger import EpisodeLedger
 
 FaultKind = Literal[
     "died", "hung", "stuck", "raised", "unusable", "not_reproducible", "leaked", "replaced",
@@ -88,3 +95,150 @@ class Listeners:
 
 
 SILENCE = Listeners()
+
+
+LAST_ACTIONS = 32
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{5,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """What may pass from environments to the run: how much may be dropped, and who is told."""
+
+    most_dropped: int = 100  # transitions, before the run stops
+    listeners: Listeners = SILENCE
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """An episode that will not be continued, and why."""
+
+    env: int
+    kind: FaultKind
+    stage: str
+    error: str
+    traceback: str = ""
+    quarantined: bool = False  # its seed failed too often
+    in_step: bool = True  # the outcome of the step under way is lost with it
+
+
+class LostEpisodes:
+    """Keeps count of what was lost, and leaves rows behind that nobody can mistake for a result."""
+
+    def __init__(
+        self,
+        spec: EnvSpec,
+        ledger: EpisodeLedger,
+        slots: Slots,
+        last_actions: Callable[[int], Sequence[Any]],
+        *,
+        most_dropped: int,
+    ) -> None:
+        self._spec = spec
+        self._ledger = ledger
+        self._slots = slots
+        self._last_actions = last_actions
+        self._most_dropped = most_dropped
+        self._events: list[EnvEvent] = []
+        self.dropped = 0  # transitions with unusable values
+        self.forsaken: set[int] = set()  # envs whose episode was given up and not yet replaced
+
+    @property
+    def are_told(self) -> bool:
+        """Whether nothing happened since the events were taken."""
+        return not self._events
+
+    def tell(self, event: EnvEvent) -> None:
+        """Keep an event for the step's record."""
+        self._events.append(event)
+
+    def take_events(self) -> tuple[EnvEvent, ...]:
+        """Return what happened since the last call."""
+        events = tuple(self._events)
+        self._events.clear()
+        return events
+
+    def forsake(self, given_up: GivenUp, *, step: int) -> None:
+        """Record an episode that is given up at `step`; its rows lose the step under way."""
+        env = given_up.env
+        number, facts = self._ledger.numbers[env], self._facts(given_up, step)
+        self.tell(EnvEvent("episode_lost", env, number, facts, ends_episode=True))
+        if given_up.in_step:
+            self.lose_rows(env)
+        self.mend_rows(env)
+        self.forsaken.add(env)
+        if given_up.kind == "unusable":
+            self._count_dropped(given_up, step)
+
+    def fault(self, given_up: GivenUp, *, step: int) -> Fault:
+        """Return what went wrong in the trainer's own process, for whoever listens."""
+        env, ledger = given_up.env, self._ledger
+        return Fault(
+            given_up.kind,
+            None,
+            None,
+            given_up.stage,
+            given_up.error,
+            self._spec.id,
+            env=env,
+            seed=ledger.seeds[env],
+            step=step,
+            traceback=given_up.traceback,
+            last_actions=tuple(self._last_actions(env)),
+        )
+
+    def _facts(self, given_up: GivenUp, step: int) -> dict[str, Any]:
+        env = given_up.env
+        facts = {
+            "env_id": self._spec.id,
+            "seed": self._ledger.seeds[env],
+            "step": step,
+            "kind": given_up.kind,
+            "stage": given_up.stage,
+            "error": timeless(given_up.error),
+            "quarantined": given_up.quarantined,
+            "last_actions": list(self._last_actions(env)),
+        }
+        if given_up.traceback:
+            facts["traceback"] = timeless(given_up.traceback)
+        return facts
+
+    def _count_dropped(self, given_up: GivenUp, step: int) -> None:
+        self.dropped += 1
+        if self.dropped > self._most_dropped:
+            raise NumericalError(
+                f"{self._ledger.where(given_up.env, step)}: {given_up.error}; {self.dropped} "
+                "transitions were dropped, more than env.most_dropped"
+            )
+
+    def lose_rows(self, env: int) -> None:
+        """Mark the outcome of an env's last step as not known."""
+        rows = self._ledger.rows(env)
+        slots = self._slots
+        slots.lost[rows] = True
+        for flags in (slots.terminated, slots.truncated, slots.forced):
+            flags[rows] = False
+        for numbers in (slots.reward, *slots.terms.values()):
+            numbers[rows] = 0.0
+
+    def mend_rows(self, env: int) -> None:
+        """Leave finite numbers and a mask that allows something, until the next reset."""
+        rows = self._ledger.rows(env)
+        for part in self._slots.obs.values():
+            if np.issubdtype(part.dtype, np.floating):
+                np.nan_to_num(part[rows], copy=False)
+        if self._slots.mask is not None:
+            self._slots.mask[rows] = True
+
+    def state_dict(self) -> State:
+        """Return the counts that decide what happens later."""
+        return {"dropped": self.dropped}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on with saved counts."""
+        self.dropped = state["dropped"]
+
+
+def timeless(text: str) -> str:
+    """Return a text without addresses in memory, which differ from process to process."""
+    return _ADDRESS.sub("0x...", text)

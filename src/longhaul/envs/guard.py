@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import sysconfig
+import traceback
 from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longhaul.core.env import Array, Bools, Ending, Slots
-from longhaul.core.errors import EnvError
+from longhaul.core.errors import EnvError, without_controls
 from longhaul.core.spaces import EnvSpec, MultiDiscrete
 
 LONGEST_REASON = 200
@@ -129,3 +134,92 @@ def _refuse_long_facts(facts: dict[str, Any]) -> None:
         raise EnvError(
             f"the episode's facts have {length} characters of JSON, more than {LONGEST_FACTS}"
         )
+
+
+_OURS = str(Path(__file__).resolve().parents[1])
+_PYTHON = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
+_INSTALLED = ("site-packages", "dist-packages")
+_NOT_THE_USERS = ("gymnasium", "numpy", "torch", "longhaul")
+
+
+LONGEST_TRACE = 8000
+
+
+def trace_of(error: BaseException) -> str:
+    """Return the traceback of an exception as text that fits into a log, its end if need be."""
+    return "".join(traceback.format_exception(error, limit=-20))[-LONGEST_TRACE:]
+
+
+def with_trace(words: str, trace: str) -> EnvError:
+    """Return an error that carries the traceback of another process beside its words."""
+    error = EnvError(words)
+    if trace:
+        error.add_note(trace)
+    return error
+
+
+def words_of(error: BaseException) -> str:
+    """Return kind, text and place of an exception: `KeyError: 'x' at my_envs.py:70 in step`."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - the text is made by code of the user's
+        text = "(its text cannot be made)"
+    name = type(error).__name__
+    words = f"{name}: {text}" if text else name
+    place = user_line(error.__traceback__)
+    return f"{words} at {place}" if place else words
+
+
+def user_line(trace: TracebackType | None) -> str:
+    """Return the innermost line of the user's own file, empty if there is none in the trace.
+
+    A package that is installed beside longhaul counts if no other file takes part.
+    """
+    lines = [line for line in traceback.extract_tb(trace) if _may_be_the_users(line.filename)]
+    own = [line for line in lines if not _is_installed(line.filename)]
+    for line in reversed(own or lines):
+        return f"{Path(line.filename).name}:{line.lineno} in {line.name}"
+    return ""
+
+
+def _may_be_the_users(file: str) -> bool:
+    if file.startswith("<") or _is_below(file, (_OURS,)):
+        return False
+    if _is_installed(file):
+        parts = Path(file).parts
+        package = next((parts[at + 1] for at, part in enumerate(parts) if part in _INSTALLED), "")
+        return package not in _NOT_THE_USERS
+    return not _is_below(file, _PYTHON)
+
+
+def _is_installed(file: str) -> bool:
+    return any(part in _INSTALLED for part in Path(file).parts)
+
+
+def _is_below(file: str, folders: tuple[str, ...]) -> bool:
+    return any(file.startswith(f"{folder}/") for folder in folders)
+
+
+FOLDER = "env-output"
+"""The folder of a run that holds them, one for each process."""
+
+
+def open_log(path: Path) -> int | None:
+    """Return a descriptor that appends to a plain file, None if there cannot be one."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = os.open(path.parent, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.open(path.name, flags, 0o644, dir_fd=folder)
+    except OSError:
+        return None
+    finally:
+        os.close(folder)
+
+
+def printable(text: str) -> str:
+    """Return a text in one line, without anything that a terminal would obey."""
+    return " ".join(without_controls(text).split("\n")).strip()

@@ -16,10 +16,10 @@ from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Continuous, EnvSpec, Tier
 from longhaul.core.state import State
+from longhaul.envs.faults import LAST_ACTIONS, Border, GivenUp, LostEpisodes
 from longhaul.envs.guard import Fault as SlotFault
 from longhaul.envs.guard import SlotGuard, loose_row
 from longhaul.envs.ledger import EpisodeLedger, restored_settings, saved_settings
-from longhaul.envs.losses import LAST_ACTIONS, Border, GivenUp, LostEpisodes
 from longhaul.envs.replay_log import ActionLog, KeptActions, observation_digest, replay_mismatch
 from longhaul.envs.starts import StartDealer
 

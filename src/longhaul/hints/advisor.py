@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from longhaul.core.control import Progress
 from longhaul.core.errors import ConfigError
 from longhaul.core.hint import HISTORY, OPENING, Facts, Hint, Recent, Rule, Series, matches
 from longhaul.core.metrics import Metrics
-from longhaul.core.progress import Progress
 from longhaul.core.state import State
 
 logger = logging.getLogger(__name__)

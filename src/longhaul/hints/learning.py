@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from longhaul.core.hint import Finding, Recent
-from longhaul.hints.words import median, number, rounded
+from longhaul.hints.formatting import median, number, rounded
 
 KL, RATE, ENTROPY = "train/approx_kl", "train/learning_rate", "train/entropy_loss"
 LOSS, EXPLAINED = "train/value_loss", "train/explained_variance"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from longhaul.core.hint import Finding, Recent
-from longhaul.hints.words import median, number, rounded
+from longhaul.hints.formatting import median, number, rounded
 
 RETURN, LENGTH, ENDED = "rollout/ep_rew_mean", "rollout/ep_len_mean", "rollout/episodes"
 MEASURED, DEVIATION = "eval/mean_reward", "eval/std_reward"

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from longhaul.core.hint import Finding, Recent
-from longhaul.hints.words import median, number
+from longhaul.hints.formatting import median, number
 
 SPEED, ITERATION, SECONDS = "time/fps", "time/iteration_seconds", "time/session_seconds"
 COLLECT, LEARN, OTHER = "time/collect_seconds", "time/learn_seconds", "time/other_seconds"

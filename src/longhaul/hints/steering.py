@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from longhaul.core.hint import Finding, Recent
-from longhaul.hints.words import median, number, rounded
+from longhaul.hints.formatting import median, number, rounded
 
 FILL, CAPACITY, PUSHED = "replay/fill", "replay/capacity", "replay/pushed_total"
 CAPACITY_KEY = "learn.replay.capacity"

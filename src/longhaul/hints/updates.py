@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 
 from longhaul.core.hint import Finding, Recent
+from longhaul.hints.formatting import median, number, rounded
 from longhaul.hints.learning import ENTROPY, KL, MOST_ENTROPY, RATE, RATE_KEY
-from longhaul.hints.words import median, number, rounded
 
 CLIPPED, GRADIENT = "train/clip_fraction", "train/grad_norm"
 HEALTHY_CLIPPED, CERTAIN = 0.1, 0.1

@@ -1,16 +1,61 @@
-"""A rollout dealt into minibatches of whole sequences."""
+"""Rollouts dealt into minibatches: single steps or whole sequences for PPO, rows for V-trace."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longhaul.core.rollout import Rollout, Sequences, fold_chunks
+from longhaul.core.policy import Judgement, Policy
+from longhaul.core.rollout import Bootstrap, Rollout, Sequences, fold_chunks, unfold_chunks
+from longhaul.core.settings import Settings
+from longhaul.learn.config import DISCOUNT, OnPolicyConfig
+from longhaul.learn.returns import Trajectory, VTraceReturns, vtrace
+
+M_co = TypeVar("M_co", covariant=True)
+
+
+class Batches(Protocol[M_co]):
+    """A rollout as items of equal length, some of which make a minibatch."""
+
+    @property
+    def length(self) -> int:
+        """Steps of each item."""
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many steps of each item are learned from."""
+
+    def take(self, items: NDArray[np.int64], /) -> M_co:
+        """Return the minibatch of these items, of which there is at least one."""
+
+
+def shuffled(
+    batches: Batches[M_co], generator: np.random.Generator, *, minibatch: int, accumulate: int
+) -> Iterator[list[NDArray[np.int64]]]:
+    """Deal all items with something to learn in random order: per optimizer step, the items of
+    each of its minibatches."""
+    size = max(1, minibatch // batches.length)
+    parts = deal(np.flatnonzero(batches.counts), generator, size=size)
+    for first in range(0, len(parts), accumulate):
+        yield parts[first : first + accumulate]
+
+
+def deal(
+    items: NDArray[np.int64], generator: np.random.Generator, *, size: int
+) -> list[NDArray[np.int64]]:
+    """Return the items in random order, in the fewest equal shares of at most `size`.
+
+    Equal shares, because a small remainder would make as large a step from far fewer samples.
+    """
+    if len(items) == 0:
+        return []
+    return np.array_split(generator.permutation(items), -(-len(items) // size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +73,7 @@ class Minibatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class RolloutBatches:
     """A rollout as sequences with facts beside them, ready to be dealt."""
 
     sequences: Sequences  # [L, C]
@@ -38,7 +83,9 @@ class Material:
     device: torch.device  # where minibatches go
 
     @staticmethod
-    def of(rollout: Rollout, facts: list[Tensor], device: torch.device, *, whole: bool) -> Material:
+    def of(
+        rollout: Rollout, facts: list[Tensor], device: torch.device, *, whole: bool
+    ) -> RolloutBatches:
         """Arrange a rollout with facts, each [T, N]; without `whole`, steps are dealt singly."""
         steps, rows = rollout.steps, rollout.rows
         length = rollout.chunk if whole else 1
@@ -46,7 +93,7 @@ class Material:
         sequences = rollout.sequences() if whole else _single(rollout)
         folded = [fold_chunks(fact, length).reshape(length, columns) for fact in facts]
         trainable = fold_chunks(rollout.trainable, length).reshape(length, columns)
-        return Material(
+        return RolloutBatches(
             sequences,
             torch.stack(folded).view(len(facts) * length, columns),
             trainable,
@@ -72,27 +119,6 @@ class Material:
         if trainable is not None:
             trainable = trainable.to(self.device)
         return Minibatch(sequences, facts.to(self.device), trainable)
-
-    def groups(
-        self, generator: np.random.Generator, *, minibatch: int, accumulate: int
-    ) -> Iterator[list[NDArray[np.int64]]]:
-        """Deal all columns with something to learn in random order: per optimizer step, the
-        columns of each of its minibatches."""
-        parts = deal(np.flatnonzero(self.counts), generator, size=max(1, minibatch // self.length))
-        for first in range(0, len(parts), accumulate):
-            yield parts[first : first + accumulate]
-
-
-def deal(
-    items: NDArray[np.int64], generator: np.random.Generator, *, size: int
-) -> list[NDArray[np.int64]]:
-    """Return the items in random order, in the fewest equal shares of at most `size`.
-
-    Equal shares, because a small remainder would make as large a step from far fewer samples.
-    """
-    if len(items) == 0:
-        return []
-    return np.array_split(generator.permutation(items), -(-len(items) // size))
 
 
 def take_columns(sequences: Sequences, columns: Tensor, device: torch.device) -> Sequences:
@@ -124,4 +150,145 @@ def _single(rollout: Rollout) -> Sequences:
         mask=None if rollout.mask is None else line_up(rollout.mask),
         memory={},
         noise_seed=rollout.noise_seed,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class VTraceBatch:
+    """Rows of a rollout evaluated by the present weights; flat tensors hold the n trained steps."""
+
+    judged: Judgement  # [chunk, T / chunk * R]
+    trainable: Tensor  # [T, R] bool
+    error: Tensor  # [T, R], distance of the value from its target
+    places: Tensor  # [n], of the trained steps in the flattened [T, R]
+    log_prob: Tensor  # [n], log pi(a|x)
+    value: Tensor  # [n], V(x)
+    entropy: Tensor  # [n]
+    log_ratio: Tensor  # [n], log(pi / mu)
+    target: Tensor  # [n], v_s
+    advantage: Tensor  # [n]
+    rho: Tensor  # [n]
+
+
+@dataclass(frozen=True, slots=True)
+class VTraceInputs:
+    """A rollout whose rows are evaluated by the present weights whenever they are taken.
+
+    Items are whole rows, because targets flow along a row: one evaluation serves both the targets
+    and the gradient.
+    """
+
+    policy: Policy
+    config: OnPolicyConfig
+    rollout: Rollout
+    sequences: Sequences  # [chunk, T / chunk * N]
+    reward: Tensor  # [T, N], as the learner sees it
+    settings: Settings
+    counts: NDArray[np.int64]  # [N]
+
+    @staticmethod
+    def of(
+        policy: Policy, config: OnPolicyConfig, rollout: Rollout, reward: Tensor, settings: Settings
+    ) -> VTraceInputs:
+        """Return a rollout with rewards [T, N]."""
+        counts = rollout.trainable.sum(0).cpu().numpy()
+        return VTraceInputs(policy, config, rollout, rollout.sequences(), reward, settings, counts)
+
+    @property
+    def length(self) -> int:
+        """T."""
+        return self.rollout.steps
+
+    def take(self, items: NDArray[np.int64]) -> VTraceBatch:
+        """Return these rows by the present weights; gradients flow through what is judged."""
+        rollout, steps = self.rollout, self.rollout.steps
+        rows = torch.from_numpy(items).to(self.reward.device)
+        judged = self._judge(rows)
+        log_prob, value = (unfold_chunks(x, steps) for x in (judged.log_prob, judged.value))
+        trainable = rollout.trainable.index_select(1, rows).to(value.device)
+        old_log_prob = rollout.log_prob.index_select(1, rows).to(value.device)
+        # Forced actions are the environment's doing: they carry no importance weight.
+        log_ratio = (log_prob.detach() - old_log_prob).masked_fill_(~trainable, 0.0)
+        trajectory = self._trajectory(rows, value)
+        returns = vtrace_returns(self.config, trajectory, value.detach(), log_ratio, self.settings)
+        keep = trainable.flatten().nonzero().squeeze(1)
+
+        def pick(tensor: Tensor) -> Tensor:
+            return tensor.flatten().index_select(0, keep)
+
+        return VTraceBatch(
+            judged,
+            trainable,
+            (returns.target - value.detach()).abs(),
+            keep,
+            pick(log_prob),
+            pick(value),
+            pick(unfold_chunks(judged.entropy, steps)),
+            pick(log_ratio),
+            pick(returns.target),
+            pick(returns.advantage),
+            pick(returns.rho),
+        )
+
+    def _judge(self, rows: Tensor) -> Judgement:
+        chunks = self.rollout.steps // self.rollout.chunk
+        first = torch.arange(chunks, device=rows.device) * self.rollout.rows
+        columns = (first.unsqueeze(1) + rows).flatten()
+        sequences = take_columns(self.sequences, columns, self._device)
+        return self.policy.judge(sequences, self.settings)
+
+    def _trajectory(self, rows: Tensor, value: Tensor) -> Trajectory:
+        """Return what happened to these rows, with bootstrap values by the present weights."""
+        rollout = self.rollout
+        cuts = rollout.truncations
+        place = torch.full((rollout.rows,), -1, dtype=torch.int64, device=rows.device)
+        place[rows] = torch.arange(len(rows), device=rows.device)
+        mine = (place[cuts.row] >= 0).nonzero().squeeze(1)
+        cut_value = torch.zeros_like(value, requires_grad=False)
+        self.policy.set_noise(rollout.noise_seed)
+        if mine.numel():
+            where = (cuts.step[mine].to(value.device), place[cuts.row[mine]].to(value.device))
+            cut_value[where] = self._value(cuts, mine)
+        # The last observations come in order of their rows.
+        return Trajectory(
+            self.reward.index_select(1, rows),
+            rollout.terminated.index_select(1, rows),
+            rollout.truncated.index_select(1, rows),
+            rollout.active.index_select(1, rows),
+            cut_value,
+            self._value(rollout.last, rows),
+            rollout.lost.index_select(1, rows),
+        )
+
+    @torch.no_grad()
+    def _value(self, bootstrap: Bootstrap, places: Tensor) -> Tensor:
+        def take(tensor: Tensor) -> Tensor:
+            return tensor.index_select(0, places).to(self._device)
+
+        return self.policy.value(
+            {name: take(part) for name, part in bootstrap.obs.items()},
+            {name: take(part) for name, part in bootstrap.memory.items()},
+            self.settings,
+        )
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.policy.parameters()).device
+
+
+def vtrace_returns(
+    config: OnPolicyConfig,
+    trajectory: Trajectory,
+    value: Tensor,
+    log_ratio: Tensor,
+    settings: Settings,
+) -> VTraceReturns:
+    """Return V-trace targets with the bounds of the config."""
+    return vtrace(
+        trajectory,
+        value,
+        log_ratio,
+        discount=settings[DISCOUNT],
+        decay=config.vtrace_decay,
+        bars=(config.rho_bar, config.c_bar),
     )

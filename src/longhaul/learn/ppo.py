@@ -2,199 +2,109 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from longhaul.core.metrics import Metrics
-from longhaul.core.policy import Policy
 from longhaul.core.rollout import Rollout
-from longhaul.core.seeds import generator_state, restore_generator
 from longhaul.core.settings import Settings
-from longhaul.core.state import State
-from longhaul.learn.advantage import Advantages, course_of, gae
-from longhaul.learn.config import LearnConfig
-from longhaul.learn.guard import rollout_fault
+from longhaul.learn.base import Learner
+from longhaul.learn.config import CLIP_RANGE, DISCOUNT, VALUE_WEIGHT, PPOConfig
+from longhaul.learn.distributed import mean_by
 from longhaul.learn.losses import (
-    Part,
+    Loss,
+    approximate_kl,
     clipped_surrogate,
     clipped_value_error,
-    error_quantiles,
-    explained_variance,
     normalised,
+    policy_measures,
+    policy_terms,
     value_error,
 )
-from longhaul.learn.minibatches import Material, Minibatch
-from longhaul.learn.normalise import RewardScale
-from longhaul.learn.objective import common_pulls, policy_measures
-from longhaul.learn.optimise import Descent, Pull
-from longhaul.learn.rehearsal import Rehearsal
-from longhaul.learn.replay import NoReplay, Replay
-from longhaul.learn.settings import CLIP_RANGE, DISCOUNT, LEARNING_RATE, VALUE_WEIGHT
-from longhaul.learn.team import Team, mean_by
+from longhaul.learn.minibatches import Minibatch, RolloutBatches
+from longhaul.learn.returns import Trajectory, gae
 
+_KL = "train/approx_kl"
 _KL_TOLERANCE = 1.5  # as in Stable-Baselines3, so that a known target keeps its meaning
 
 
-@dataclass(frozen=True, slots=True)
-class _Epochs:
-    """How far the passes over one rollout came."""
+class PPO(Learner[Minibatch]):
+    """Learns from each rollout in several epochs of clipped steps."""
 
-    begun: int
-    stopped: bool
+    config_class = PPOConfig
+    config: PPOConfig
 
-
-class PPOLearner:
-    """Learns from each rollout in several epochs of clipped steps; owns the policy's weights."""
-
-    def __init__(
-        self,
-        policy: Policy,
-        config: LearnConfig,
-        generator: np.random.Generator,
-        replay: Replay | None = None,
-    ) -> None:
-        self.policy = policy
-        self._config = config
-        self._generator = generator
-        self._rewards = RewardScale(normalise=config.normalise_reward, clip=config.reward_clip)
-        self._descent = Descent(policy, config)
-        self._rehearsal = Rehearsal(policy, config, replay or NoReplay(), self._rewards)
-
-    def join(self, team: Team) -> None:
-        """Learn together with others; what is measured is then measured on this one's part."""
-        self._descent.team = team
-
-    def update(self, rollout: Rollout, settings: Settings) -> Metrics:
-        """Learn from one rollout; the weights are finite afterwards, whatever it held."""
-        fault = rollout_fault(rollout)
-        if fault is not None:
-            self._descent.guard.refuse(fault)
-            return {"fault/skipped_updates": 1.0, "fault/rollbacks": 0.0}
-        advantages = self._advantages(rollout, settings)
-        material = self._arrange(rollout, advantages)
-        self._rehearsal.begin(rollout, settings)
-        self._descent.begin(settings[LEARNING_RATE])
-        epochs = self._learn(material, settings)
-        self.policy.observe(rollout.obs, rollout.active)
-        metrics = {**self._descent.finish(), **self._rehearsal.metrics()}
-        metrics["train/clip_range"] = settings[CLIP_RANGE]
-        if epochs.stopped:
-            metrics["train/epochs_run"] = float(epochs.begun)
-        value, target = rollout.value[rollout.trainable], advantages.target[rollout.trainable]
-        metrics |= error_quantiles(value, target)
-        explained = explained_variance(value, target)
-        if explained is not None:
-            metrics["train/explained_variance"] = explained
-        return metrics
-
-    def _advantages(self, rollout: Rollout, settings: Settings) -> Advantages:
-        discount = settings[DISCOUNT]
-        course = course_of(
-            rollout,
-            reward=self._rewards.scaled(rollout, discount=discount),
-            truncation_value=rollout.truncations.value,
-            last_value=rollout.last.value,
+    def prepare(self, rollout: Rollout, reward: Tensor, settings: Settings) -> RolloutBatches:
+        """Estimate the advantages A of the rollout by the values that were recorded."""
+        trajectory = Trajectory.of(rollout, reward)
+        estimate = gae(
+            trajectory, rollout.value, discount=settings[DISCOUNT], decay=self.config.gae_decay
         )
-        return gae(course, rollout.value, discount=discount, decay=self._config.gae_decay)
-
-    def _arrange(self, rollout: Rollout, advantages: Advantages) -> Material:
-        advantage = advantages.advantage
-        if self._config.normalise_advantage:
+        advantage, target, trainable = estimate.advantage, estimate.target, rollout.trainable
+        self.fits.append((rollout.value[trainable], target[trainable]))
+        if self.config.normalise_advantage:
             # Over the rollout rather than each minibatch: the same scale for every step of it.
-            trainable = rollout.trainable
             advantage = torch.zeros_like(advantage).masked_scatter_(
                 trainable, normalised(advantage[trainable])
             )
-        facts = [rollout.log_prob, advantage, advantages.target, rollout.value]
-        device = next(self.policy.parameters()).device
-        return Material.of(rollout, facts, device, whole=self.policy.recurrent)
+        return RolloutBatches.of(
+            rollout,
+            [rollout.log_prob, advantage, target, rollout.value],
+            self.device,
+            whole=self.policy.recurrent,
+        )
 
-    def _learn(self, material: Material, settings: Settings) -> _Epochs:
-        config = self._config
-        for epoch in range(config.epochs):
-            self._descent.tally.forget("train/approx_kl")
-            groups = material.groups(
-                self._generator, minibatch=config.minibatch, accumulate=config.accumulate
-            )
-            for group in groups:
-                self._rehearsal.add(self._descent, settings)
-                if not self._add_group(material, group, settings):
-                    return _Epochs(epoch + 1, stopped=True)
-                if not self._descent.step():
-                    return _Epochs(epoch + 1, stopped=False)
-        return _Epochs(config.epochs, stopped=False)
-
-    def _add_group(
-        self,
-        material: Material,
-        group: list[NDArray[np.int64]],
-        settings: Settings,
-    ) -> bool:
-        """Add the gradients of one step's minibatches; tell if the policy is still near enough."""
-        total = sum(int(material.counts[columns].sum()) for columns in group)
-        team = self._descent.team
-        limit = self._config.kl_stop * _KL_TOLERANCE
-        for columns in group:
-            own, divergence = team.part(columns), torch.empty(0)
-            if len(own):
-                minibatch = material.take(own)
-                share = minibatch.facts.shape[1] / total
-                divergence = self._add(minibatch, settings, share)
-            if limit > 0 and mean_by(team, divergence) > limit:
-                if len(own):
-                    self._descent.tally.add("train/approx_kl", divergence)
-                return False
-        return True
-
-    def _add(self, minibatch: Minibatch, settings: Settings, share: float) -> Tensor:
-        """Add one minibatch's gradient and return by how much each step's policy moved."""
-        old_log_prob, advantage, _, _ = minibatch.facts
+    def loss(self, minibatch: Minibatch, settings: Settings) -> tuple[Loss, Mapping[str, Tensor]]:
+        """Return L = L_clip + c1 L_value - c2 S, and how far the policy has moved."""
+        old_log_prob, advantage, target, old_value = minibatch.facts  # [n] each
         judged = self.policy.judge(minibatch.sequences, settings)
         log_prob, value = minibatch.pick(judged.log_prob), minibatch.pick(judged.value)
-        surrogate = clipped_surrogate(
-            log_prob, old_log_prob, advantage, clip_range=settings[CLIP_RANGE], scale=share
+        entropy = minibatch.pick(judged.entropy)
+
+        # The ratio r = pi(a|s) / pi_old(a|s).
+        log_ratio = log_prob.detach() - old_log_prob
+        ratio = log_ratio.exp()
+        # L_clip = -min(r A, clip(r, 1 - epsilon, 1 + epsilon) A)
+        policy_loss, is_outside = clipped_surrogate(
+            log_prob, ratio, advantage, clip_range=settings[CLIP_RANGE]
         )
-        value_weight = settings[VALUE_WEIGHT]
-        pulls = [
-            Pull("train/policy_gradient_loss", log_prob, surrogate.part, 1.0),
-            Pull(
-                "train/value_loss",
-                value,
-                self._value_part(value, minibatch, scale=value_weight * share),
-                value_weight,
-            ),
-            *common_pulls(judged, minibatch.pick(judged.entropy), settings, share=share),
-        ]
+        # L_value is the squared error (V(s) - target)^2.
+        if self.config.value_clip > 0:
+            value_loss = clipped_value_error(
+                value, target, old_value, value_clip=self.config.value_clip
+            )
+        else:
+            value_loss = value_error(value, target)
+
+        loss = (
+            policy_loss
+            + settings[VALUE_WEIGHT] * value_loss
+            + policy_terms(judged, entropy, settings)
+        )
         measures = {
-            "train/approx_kl": surrogate.divergence,
-            "train/clip_fraction": surrogate.is_outside,
+            _KL: approximate_kl(ratio, log_ratio),
+            "train/clip_fraction": is_outside,
             **policy_measures(judged),
         }
-        self._descent.add(pulls, measures)
-        return surrogate.divergence
+        return loss, measures
 
-    def _value_part(self, value: Tensor, minibatch: Minibatch, *, scale: float) -> Part:
-        _, _, target, old_value = minibatch.facts
-        if self._config.value_clip > 0:
-            return clipped_value_error(
-                value, target, old_value, value_clip=self._config.value_clip, scale=scale
-            )
-        return value_error(value, target, scale=scale)
+    def begin_epoch(self, epoch: int) -> None:
+        """Report the divergence of the last epoch alone."""
+        self.optimizer.tally.forget(_KL)
 
-    def state_dict(self) -> State:
-        """Return weights, optimizer, generator, reward scale and counts."""
-        return {
-            **self._descent.state_dict(),
-            "generator": generator_state(self._generator),
-            "rewards": self._rewards.state_dict(),
-        }
+    def has_moved_too_far(self, measures: Mapping[str, Tensor]) -> bool:
+        """Whether the divergence from the policy that acted is above its limit."""
+        limit = self.config.kl_stop * _KL_TOLERANCE
+        if limit <= 0:
+            return False
+        divergence = measures.get(_KL, torch.empty(0))
+        is_too_far = mean_by(self.group, divergence) > limit
+        if is_too_far and divergence.numel():
+            self.optimizer.tally.add(_KL, divergence)
+        return is_too_far
 
-    def load_state_dict(self, state: State) -> None:
-        """Continue from a saved state."""
-        self._descent.load_state_dict(state)
-        restore_generator(self._generator, state["generator"])
-        self._rewards.load_state_dict(state["rewards"])
+    def metrics(self, settings: Settings) -> Metrics:
+        """Return the clip range in force."""
+        return {"train/clip_range": settings[CLIP_RANGE]}

@@ -11,14 +11,21 @@ from longhaul.core.policy import SILENT, Act, Chance, Judgement, Policy
 from longhaul.core.rollout import Memory, Sequences, TensorTree
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Continuous, EnvSpec
-from longhaul.nets.body import Body, Outlets, SeparateBody, SharedBody
 from longhaul.nets.config import PolicyConfig
-from longhaul.nets.core import NoCore, SequenceCore
-from longhaul.nets.encoder import Encoder, Vector, image_parts, module_name
+from longhaul.nets.dense import DirectLayer, NoisyLinear, draw_noise
+from longhaul.nets.encoder import (
+    Body,
+    Encoder,
+    Outlets,
+    SeparateBody,
+    SharedBody,
+    Vector,
+    image_parts,
+    module_name,
+)
 from longhaul.nets.heads import Head, ValueHead, action_head
 from longhaul.nets.mlp import Mlp
-from longhaul.nets.noisy import DirectLayer, NoisyLinear, draw_noise
-from longhaul.nets.recurrent import Gru, Lstm
+from longhaul.nets.recurrent import Gru, Lstm, NoCore, SequenceCore
 from longhaul.nets.transformer import Transformer
 
 

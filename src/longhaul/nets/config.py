@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from longhaul.core.errors import ConfigError
+from longhaul.core.metrics import Metric
 
 Activation = Literal["tanh", "relu", "silu", "gelu"]
 TrunkKind = Literal["auto", "mlp", "nature", "impala", "lean"]
@@ -89,3 +90,6 @@ class PolicyConfig:
         ):
             if not number > 0:
                 raise ConfigError(f"policy.{name} = {number} must be greater than 0")
+
+
+METRICS = (Metric("policy/std", "mean standard deviation of continuous actions"),)

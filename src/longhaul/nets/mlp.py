@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from longhaul.nets.config import Activation
-from longhaul.nets.dense import Affine, feed_forward
-from longhaul.nets.noisy import DirectLayer, linear_layer
+from longhaul.nets.dense import Affine, DirectLayer, feed_forward, linear_layer
 
 
 class Mlp(nn.Module):

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from longhaul.core.rollout import Memory
-from longhaul.nets.core import SequenceCore
 from longhaul.nets.dense import orthogonal_linear
+from longhaul.nets.recurrent import SequenceCore
 
 BRANCH_SCALE = 0.1
 """Initial weight of attention and feed-forward beside the identity: the policy starts as one

@@ -10,13 +10,15 @@ import numpy as np
 
 from longhaul.core.errors import ConfigError
 from longhaul.report.curves import over_steps
-from longhaul.report.gathered import RunData
-from longhaul.report.series import Numbers, Series, column
+from longhaul.report.run_data import RunData
 from longhaul.report.statistics import (
     LEAST_SCORES,
     Estimate,
     Kind,
+    Numbers,
+    Series,
     bootstrap,
+    column,
     improvement,
     interquartile_mean,
     mean,

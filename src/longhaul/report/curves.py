@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from longhaul.report.gathered import RunData
-from longhaul.report.series import Series, bands, column, episode_series, names_in
+from longhaul.report.run_data import RunData
+from longhaul.report.statistics import Series, bands, column, episode_series, names_in
 from longhaul.report.style import COLOURS, FAINT, LIGHT, Chart, thousands
 from longhaul.runs.score import MEAN_RETURN
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from longhaul.report import words
-from longhaul.report.gathered import RunData
+from longhaul.report import summary as words
+from longhaul.report.run_data import RunData
 from longhaul.report.steering import turns
 
 HEADINGS = (

@@ -2,18 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from longhaul.core.panel import Panel
+from longhaul.core.metrics import Panel
 from longhaul.report.curves import labels_of, legend_below, over_steps, plot_line, small_multiples
-from longhaul.report.gathered import RunData
-from longhaul.report.panel_records import chosen_records, field_of, numbers_in, parts_of
-from longhaul.report.series import Numbers, Series, column, is_number
-from longhaul.report.style import COLOURS, INK
+from longhaul.report.run_data import RunData
+from longhaul.report.statistics import Numbers, Row, Series, column, is_number
+from longhaul.report.style import CARD, COLOURS, INK
+
+
+def chosen_records(run: RunData, panel: Panel) -> list[Row]:
+    """Return the rows a panel is about."""
+    rows = run.records.get(panel.records, [])
+    return [row for row in rows if not panel.event or row.get("event") == panel.event]
+
+
+def parts_of(record: Row, panel: Panel) -> list[Row]:
+    """Return the things to show of one record."""
+    if not panel.each:
+        return [record]
+    inner = record.get(panel.each, [])
+    return [part for part in inner if isinstance(part, Mapping)] if isinstance(inner, list) else []
+
+
+def numbers_in(value: object) -> list[float]:
+    """Return the numbers of a field that holds one, a list or a mapping of them."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    held: Iterable[object] = value if isinstance(value, list) else [value]
+    return [float(one) for one in held if isinstance(one, (int, float)) and is_number(one)]
+
+
+def field_of(part: Row, path: str) -> object:
+    """Return the field a dotted path leads to, through mappings and lists, or None."""
+    found: object = part
+    for name in path.split("."):
+        if isinstance(found, Mapping):
+            found = found.get(name)
+        elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
+            found = found[int(name)]
+        else:
+            return None
+    return found
+
 
 Draw = Callable[[Any], None]
 MOST_FIGURES = 200
@@ -156,3 +191,84 @@ def distribution(run: RunData, panel: Panel) -> Sized | None:
         axes.legend(loc="best")
 
     return Sized(draw)
+
+
+Edge = tuple[str, str, str]
+"""Where a line begins, where it ends, and its group."""
+INCHES_PER_NAME = 0.115
+WIDTH = 9.5
+PLACES = (0.0, 1.0, 2.0)
+
+
+def graph(run: RunData, panel: Panel) -> Sized | None:
+    """Return how to draw three columns of names joined by lines, None if there are none.
+
+    The panel's fields are lists of names, one name, lists of names, and the group that colours.
+    """
+    begins, middle, ends, group = panel.metrics
+    left: list[Edge] = []
+    right: list[Edge] = []
+    for record in chosen_records(run, panel):
+        for part in parts_of(record, panel):
+            name, of = str(field_of(part, middle)), str(field_of(part, group))
+            left += [(one, name, of) for one in _names(field_of(part, begins))]
+            right += [(name, one, of) for one in _names(field_of(part, ends))]
+    if not left:
+        return None
+    columns = (
+        list(dict.fromkeys(edge[0] for edge in left)),
+        list(dict.fromkeys(edge[1] for edge in left)),
+        list(dict.fromkeys(edge[1] for edge in right)),
+    )
+    groups = list(dict.fromkeys(edge[2] for edge in left))
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        axes.set_axis_off()
+        heights = [_heights(names) for names in columns]
+        for side, edges in enumerate((left, right)):
+            for begin, end, of in dict.fromkeys(edges):
+                axes.plot(
+                    PLACES[side : side + 2],
+                    (heights[side][begin], heights[side + 1][end]),
+                    color=COLOURS[groups.index(of) % len(COLOURS)],
+                    linewidth=0.5,
+                    alpha=0.55,
+                    zorder=1,
+                )
+        _write_names(axes, heights, {edge[1]: groups.index(edge[2]) for edge in left})
+        for number, of in enumerate(groups):
+            axes.plot([], [], color=COLOURS[number % len(COLOURS)], label=of)
+        axes.set_xlim(-0.55, 2.5)
+        figure.legend(loc="outside lower center", ncols=4)
+
+    return Sized(draw, (WIDTH, INCHES_PER_NAME * max(map(len, columns)) + 1.2))
+
+
+def _names(value: object) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []
+
+
+def _heights(names: list[str]) -> dict[str, float]:
+    """Spread names over the same height, whatever their number, from the top down."""
+    last = max(len(names) - 1, 1)
+    return {name: 1.0 - place / last for place, name in enumerate(names)}
+
+
+def _write_names(axes: Any, heights: list[dict[str, float]], groups: dict[str, int]) -> None:
+    sides = ("right", "center", "left")
+    shifts = (-0.02, 0.0, 0.02)
+    for side, named in enumerate(heights):
+        for name, height in named.items():
+            colour = COLOURS[groups[name] % len(COLOURS)] if side == 1 else INK
+            axes.text(
+                PLACES[side] + shifts[side],
+                height,
+                name,
+                ha=sides[side],
+                va="center",
+                fontsize=5.5,
+                color=colour,
+                bbox={"facecolor": CARD, "edgecolor": "none", "pad": 0.4},
+                zorder=2,
+            )

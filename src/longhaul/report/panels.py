@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.panel import Panel
+from longhaul.core.metrics import Panel
 from longhaul.report.curves import (
     labels_of,
     legend_below,
@@ -20,11 +20,20 @@ from longhaul.report.curves import (
     plot_line,
     small_multiples,
 )
-from longhaul.report.gathered import RunData
-from longhaul.report.panel_graph import graph
-from longhaul.report.panel_records import chosen_records, field_of, numbers_in, parts_of
-from longhaul.report.panel_shapes import Sized, area, distribution, matrix, overview
-from longhaul.report.series import Numbers, Row, Series, column, is_number
+from longhaul.report.panel_shapes import (
+    Sized,
+    area,
+    chosen_records,
+    distribution,
+    field_of,
+    graph,
+    matrix,
+    numbers_in,
+    overview,
+    parts_of,
+)
+from longhaul.report.run_data import RunData
+from longhaul.report.statistics import Numbers, Row, Series, column, is_number
 from longhaul.report.style import COLOURS, FAINT, INK, LIGHT, Chart, thousands
 
 MOST_HISTOGRAMS = 12

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from longhaul.report.style import CARD, COLOURS, FAINT, GRID, INK, Chart, thousands
-from longhaul.report.words import Table, duration, figure
+from longhaul.report.summary import Table, duration, figure
 
 BLUE, ORANGE = COLOURS[0], COLOURS[1]
 MOST_LETTERS = 18

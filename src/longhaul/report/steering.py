@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from longhaul.report.curves import over_steps, plot_line
-from longhaul.report.gathered import RunData
-from longhaul.report.series import Row, Series, column, is_number, names_in
+from longhaul.report.run_data import RunData
+from longhaul.report.statistics import Row, Series, column, is_number, names_in
 from longhaul.report.style import COLOURS, FAINT, Chart
-from longhaul.report.words import short
+from longhaul.report.summary import short
 
 GATES = ("gate/", "curriculum/", "starts/", "tail/")
 MOST_LANES = 8

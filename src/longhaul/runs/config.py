@@ -7,7 +7,7 @@ from typing import Literal
 
 from longhaul.core.errors import ConfigError
 
-TrackerName = Literal["tensorboard", "wandb", "mlflow", "dead"]
+TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class TrackConfig:
 
     to: tuple[TrackerName, ...] = ()
     """Trackers to send metrics, histograms and films to; `--track` adds one. TensorBoard's files
-    are in the run directory; `dead` never answers, to measure what such a tracker costs."""
+    are in the run directory."""
 
     project: str = "longhaul"
     """The project of Weights & Biases, and the experiment of MLflow."""

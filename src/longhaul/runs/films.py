@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from longhaul.core.progress import Progress
+from longhaul.core.control import Progress
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file, storage_errors
 

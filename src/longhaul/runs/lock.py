@@ -6,8 +6,13 @@ import errno
 import fcntl
 import json
 import os
+import platform
 import socket
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 
@@ -15,9 +20,51 @@ import msgspec
 import psutil
 
 from longhaul.core.errors import LockedError, ResourceError
-from longhaul.runs.clocks import Clocks
 from longhaul.runs.durable import storage_errors, write_all
-from longhaul.runs.machine import boot_id
+
+_PACKAGES = ("gymnasium", "longhaul", "numpy", "safetensors", "torch")
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions that a bit-exact repetition depends on; an absent package is left out."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def host_facts() -> dict[str, str]:
+    """Return what kind of machine this is."""
+    return {
+        "name": socket.gethostname(),
+        "system": platform.platform(),
+        "machine": platform.machine(),
+        "processors": str(os.cpu_count() or 1),
+        "memory_bytes": str(psutil.virtual_memory().total),
+    }
+
+
+def boot_id() -> str:
+    """Return a name for the time since the last boot, so that an old pid is not taken for ours."""
+    path = Path("/proc/sys/kernel/random/boot_id")
+    if path.exists():
+        return path.read_text().strip()
+    return f"boot-{psutil.boot_time():.0f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The wall clock, for people, and the monotonic clock, for durations; both in seconds."""
+
+    wall: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+
+    def stamp(self) -> str:
+        """Return the wall clock as text, in UTC."""
+        return datetime.fromtimestamp(self.wall(), UTC).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from longhaul.core.errors import CheckpointError, ConfigError
-from longhaul.runs.directory import RunDirectory, list_run_directories
-from longhaul.runs.heartbeat import Beat, read_beat
-from longhaul.runs.inspection import list_checkpoints, read_manifest
-from longhaul.runs.jsonl import Row, Rows, iterate_rows, read_rows
+from longhaul.runs.checkpoints.inspect import list_checkpoints, read_manifest
+from longhaul.runs.checkpoints.manifest import Manifest
+from longhaul.runs.directory import RunDirectory, RunRecord, Status, list_run_directories
 from longhaul.runs.lock import Holder, read_holder
-from longhaul.runs.manifest import Manifest
-from longhaul.runs.record import RunRecord, Status
-from longhaul.runs.schema import read_schema, upgraded
+from longhaul.runs.logs.jsonl import Row, Rows, iterate_rows, read_rows, read_schema, upgraded
+from longhaul.runs.monitor.heartbeat import Beat, read_beat
 
 
 @dataclass(frozen=True, slots=True)

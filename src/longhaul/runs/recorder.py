@@ -3,46 +3,33 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from longhaul.core.control import View
+from longhaul.core.control import Progress, View
 from longhaul.core.env import Episode
-from longhaul.core.errors import CheckpointError, ConfigError
+from longhaul.core.errors import CheckpointError, ConfigError, LonghaulError
 from longhaul.core.metrics import Metrics
-from longhaul.core.parts import MetricSink, Recorded, Witness
-from longhaul.core.progress import Progress
+from longhaul.core.parts import Event, Recorded, RunListener
 from longhaul.core.settings import Assignment, Settings
 from longhaul.core.state import Stateful
-from longhaul.runs.checkpoint import CheckpointStore, Damage, Loaded, Snapshot
-from longhaul.runs.clocks import Clocks
-from longhaul.runs.directory import RunDirectory
-from longhaul.runs.jsonl import LOG_START, LogWriter, Row, encode_row
+from longhaul.runs.checkpoints.inspect import remove_leftovers
+from longhaul.runs.checkpoints.store import CheckpointStore, Damage, Loaded, Snapshot
+from longhaul.runs.directory import RunDirectory, Status, write_first_checkpoint, write_status
 from longhaul.runs.lock import RunLock
-from longhaul.runs.record import Status, write_first_checkpoint, write_status
-from longhaul.runs.retention import remove_leftovers
-from longhaul.runs.rewind import LogProblem, rewind_log
+from longhaul.runs.logs.jsonl import LOG_START, LogWriter, Row, encode_row
+from longhaul.runs.logs.rewind import LogProblem, rewind_log
+from longhaul.runs.logs.session_log import SessionLog
 
 logger = logging.getLogger(__name__)
-_Told = TypeVar("_Told")
 # What a part raises when it is given the state of another kind or size of part.
 _MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError)
 
 NEWCOMERS = frozenset({"hints"})
 """Parts that checkpoints of earlier versions do not hold; they begin anew."""
-
-
-class Change(Protocol):
-    """A decision of the schedule, as a row for events.jsonl."""
-
-    def as_row(self) -> dict[str, Any]:
-        """Return plain values that depend on nothing but the run's own course."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +52,23 @@ class Recorder:
         parts: Mapping[str, Stateful],
         store: CheckpointStore,
         lock: RunLock,
+        sessions: SessionLog,
         *,
-        clocks: Clocks,
-        sinks: Sequence[MetricSink] = (),
+        rotate_bytes: int = 0,
     ) -> None:
         self._directory = directory
         self._parts = dict(parts)
         self._store = store
         self._lock = lock
-        self._clocks = clocks
-        self._sinks = list(sinks)
-        self._witnesses: list[Witness] = []
-        self._rotate_bytes = 0
+        self._clocks = sessions.clocks
+        self._listeners: list[RunListener] = []
+        self._rotate_bytes = rotate_bytes  # at which logs are sealed and compressed, 0 for never
         self._logs: dict[str, LogWriter] = {}
-        self._sessions = LogWriter(directory.sessions)
-        self._noting = threading.RLock()
+        self._sessions = sessions
         self._requested = False
         self._scored: tuple[int, float] | None = None  # iteration and score of the last measurement
         self.saved = Progress()  # that the last checkpoint holds
-        self._saved_at = clocks.monotonic()
+        self._saved_at = self._clocks.monotonic()
         self._save_seconds = 0.0  # that the last checkpoint took
         self._has_saved = False  # in this process
         self.restoration = Restoration(None)
@@ -104,14 +89,19 @@ class Recorder:
         self.saved, self._saved_at = progress, self._clocks.monotonic()
         write_status(self._directory.record, Status.RUNNING)
         self._note_restoration(progress, removed)
-        for witness in tuple(self._witnesses):
-            self._tell(self._witnesses, witness, partial(witness.begin, progress))
+        for listener in tuple(self._listeners):
+            try:
+                listener.begin(progress)
+            except LonghaulError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a listener is never worth a run
+                self._leave_out(listener, error)
         return progress, settings
 
     def record(
         self,
         view: View,
-        changes: Sequence[Change],
+        happened: Sequence[Event],
         episodes: Sequence[Episode],
         timings: Metrics,
     ) -> None:
@@ -122,7 +112,7 @@ class Recorder:
         lines = {
             "metrics": [encode_row({**counters, **view.metrics})],
             "episodes": [_episode_line(progress, episode) for episode in episodes],
-            "events": [encode_row({**place, **change.as_row()}) for change in changes],
+            "events": [encode_row({**place, **event.as_row()}) for event in happened],
             "timings": [encode_row({"iteration": progress.iteration, **timings})],
         }
         for name, added in lines.items():
@@ -131,10 +121,12 @@ class Recorder:
         for log in self._logs.values():
             log.flush()
         self._take_score(view)
-        self._feed_sinks(progress, {**view.metrics, **timings})
-        seen = Recorded(progress, view.metrics, timings, view.settings, episodes)
-        for witness in tuple(self._witnesses):
-            self._tell(self._witnesses, witness, partial(witness.see, seen))
+        recorded = Recorded(progress, view.metrics, timings, view.settings, episodes)
+        for listener in tuple(self._listeners):
+            try:
+                listener.iteration(recorded)
+            except Exception as error:  # noqa: BLE001 - a listener is never worth a run
+                self._leave_out(listener, error)
 
     def _take_score(self, view: View) -> None:
         """Remember the metric checkpoints are ranked by; a new best one is worth a checkpoint."""
@@ -187,46 +179,27 @@ class Recorder:
         self._save_seconds = self._saved_at - began
         return path
 
-    def add_sink(self, sink: MetricSink) -> None:
-        """Pass metrics on to one more sink."""
-        self._sinks.append(sink)
-
-    def rotate_logs(self, size: int) -> None:
-        """Seal and compress logs at this size, 0 for never; call it before `restore`."""
-        self._rotate_bytes = size
-
-    def add_witness(self, witness: Witness) -> None:
+    def add_listener(self, listener: RunListener) -> None:
         """Let one more follow the run; call it before `restore`."""
-        self._witnesses.append(witness)
+        self._listeners.append(listener)
 
     def note(self, event: str, **facts: Any) -> None:
         """Write what happened to this process into sessions.jsonl, with the time."""
-        row = {"time": self._clocks.stamp(), "event": event, "pid": os.getpid(), **facts}
-        # Faults of environments are told by the thread that collects, signals by the main one.
-        with self._noting:
-            self._sessions.append(encode_row(row))
-            self._sessions.sync()
-
-    def finish(self, status: Status, reason: str) -> None:
-        """Write down how and why the run ended."""
-        self.note(status.value, reason=reason)
-        write_status(self._directory.record, status, reason)
+        self._sessions.note(event, **facts)
 
     def close_listeners(self) -> None:
-        """Close all sinks and witnesses, which hear no more of the run; the logs stay open."""
-        listeners: list[MetricSink | Witness] = [*self._sinks, *self._witnesses]
-        for listener in listeners:
+        """Close all listeners, which hear no more of the run; the logs stay open."""
+        for listener in self._listeners:
             try:
                 listener.close()
             except Exception:
-                logger.exception("a metric sink failed to close")
-        self._sinks.clear()
-        self._witnesses.clear()
+                logger.exception("a listener failed to close")
+        self._listeners.clear()
 
     def close(self) -> None:
-        """Flush and close all logs and sinks."""
+        """Close all listeners and logs."""
         self.close_listeners()
-        for log in (*self._logs.values(), self._sessions):
+        for log in self._logs.values():
             log.close()
 
     def _restore_parts(self, loaded: Loaded) -> None:
@@ -302,18 +275,11 @@ class Recorder:
         facts |= {name: entries for name, entries in listed.items() if entries}
         self.note("started" if found.checkpoint is None else "resumed", **facts)
 
-    def _feed_sinks(self, progress: Progress, metrics: Metrics) -> None:
-        for sink in tuple(self._sinks):
-            self._tell(self._sinks, sink, partial(sink.write, progress, metrics))
-
-    def _tell(self, told: list[_Told], one: _Told, news: Callable[[], None]) -> None:
-        """Pass news on; a listener that fails is told of once and left out from then on."""
-        try:
-            news()
-        except Exception as error:
-            logger.exception("a metric sink failed and is left out")
-            told.remove(one)
-            self.note("sink_failed", sink=type(one).__name__, error=repr(error))
+    def _leave_out(self, listener: RunListener, error: Exception) -> None:
+        """Note a listener that failed, once: it hears no more of the run."""
+        logger.exception("a listener failed and is left out")
+        self._listeners.remove(listener)
+        self.note("sink_failed", sink=type(listener).__name__, error=repr(error))
 
 
 def _episode_line(progress: Progress, episode: Episode) -> bytes:

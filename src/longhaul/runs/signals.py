@@ -50,11 +50,6 @@ class SignalRequests:
             raise Stopped(f"{self.stop_reason} during {self._under_way}")
 
     @property
-    def stop_signal(self) -> signal.Signals | None:
-        """The first signal that asked to stop; None while none did."""
-        return self._stop
-
-    @property
     def stop_reason(self) -> str | None:
         """Why the run shall stop, for people and for the loop; None while it shall go on."""
         return None if self._stop is None else f"stopped by {self._stop.name}"
@@ -63,11 +58,6 @@ class SignalRequests:
     def exit_code(self) -> int:
         """128 plus the number of the signal, as shells do it; 0 if there was none."""
         return 0 if self._stop is None else 128 + self._stop.value
-
-    @property
-    def is_installed(self) -> bool:
-        """Whether signals arrive here."""
-        return bool(self._old)
 
     def __enter__(self) -> SignalRequests:
         if threading.current_thread() is threading.main_thread():

@@ -13,12 +13,12 @@ import msgspec
 from longhaul.core.config import field_types
 from longhaul.core.control import Controller
 from longhaul.core.errors import ConfigError, suggestion
-from longhaul.core.foreign_names import setting_suggestion
+from longhaul.core.metrics import Metric, setting_suggestion
+from longhaul.core.plugins import find_plugin, plugin_names
 from longhaul.core.settings import Assignment, Setting, Settings, SettingValue
-from longhaul.schedule.adaptive import Adaptive
+from longhaul.schedule.adaptive import Adaptive, Nudge
 from longhaul.schedule.gate import Gate
 from longhaul.schedule.ladder import Ladder
-from longhaul.schedule.nudge import Nudge
 from longhaul.schedule.phases import Phases
 from longhaul.schedule.ramp import Ramp
 from longhaul.schedule.start_queue import StartQueue
@@ -32,7 +32,35 @@ KINDS: Mapping[str, type] = {
     "ladder": Ladder,
     "start_queue": StartQueue,
 }
-"""Every kind of controller by the name a table gives."""
+"""Every built-in kind of controller by the name a table gives."""
+GROUP = "longhaul.controllers"
+"""The entry points by which other packages offer kinds."""
+CONTROLLER_PARTS = ("name", "reads", "writes", "initial", "decide")
+
+METRICS = (
+    Metric("gate/<name>_stage", "the gate's stage, from 0"),
+    Metric("gate/<name>_success_streak", "successes in a row that count towards the next stage"),
+    Metric("gate/<name>_failure_streak", "failures in a row"),
+    Metric("gate/<name>_freeze_until", "first iteration at which progress counts again"),
+    Metric("gate/<name>_held", "evaluations since the stage last changed"),
+    Metric("gate/<name>_blocked_by", "success criteria that did not hold"),
+    Metric(
+        "gate/<name>_missing/<metric>",
+        "how far a metric that blocks the next stage is from its threshold",
+    ),
+    Metric("curriculum/<name>_phase", "number of the phase, from 1; 0 before the first"),
+    Metric("starts/<name>_stage", "number of the queue's stage, from 1"),
+    Metric("starts/<name>_stage_progress", "share of the stage that is over, from 0 to 1"),
+    Metric("starts/<name>_remaining", "what is left of the queue, in its unit"),
+    Metric("starts/<name>_remaining_ratio", "the same as a share of the whole queue"),
+    Metric("starts/<name>_laps", "how often the queue has begun again"),
+    Metric("starts/<name>_low_hits", "observations in a row of a low remainder"),
+    Metric("starts/<name>_warning", "1 while the queue is running low"),
+    Metric("starts/<name>_warning_duration", "how long it has been so", "iterations"),
+    Metric("starts/<name>_remaining_<category>", "what is left of one category"),
+    Metric("starts/<name>_reentries_<category>", "how often a category has been entered again"),
+)
+"""What the built-in kinds measure; `<name>` is the controller's own name."""
 
 
 def build_controllers(
@@ -55,16 +83,33 @@ def _build_controller(
     name = table.get("name")
     where = f"schedule.{name}" if isinstance(name, str) and name else f"schedule[{number}]"
     kind = table.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise ConfigError(
-            f"{where}.kind is {'missing' if kind is None else repr(kind)}; the kinds are "
-            f"{', '.join(KINDS)}{suggestion(str(kind), KINDS)}"
-        )
+    found = find_controller(kind, f"{where}.kind")
     values = {key: value for key, value in table.items() if key != "kind"}
-    if _along(KINDS[kind], values) == "run":
+    if _along(found, values) == "run":
         values.setdefault("total", run_steps or 0)
-    controller: Controller[Any] = _build(KINDS[kind], values, settings, where)
+    controller: Controller[Any] = _build(found, values, settings, where)
     return controller
+
+
+def find_controller(kind: object, where: str) -> type:
+    """Return the class of a kind: a built-in one, an installed one or `module:Class`."""
+    found = None
+    if isinstance(kind, str):
+        found = find_plugin(kind, group=GROUP, built_in=KINDS, where=where)
+    if found is None:
+        known = plugin_names(GROUP, KINDS)
+        raise ConfigError(
+            f"{where} is {'missing' if kind is None else repr(kind)}; the kinds are "
+            f"{', '.join(known)}{suggestion(str(kind), known)}"
+        )
+    if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+        raise ConfigError(
+            f"{where} = {kind!r} is {found!r}, not a dataclass that controls settings"
+        )
+    offered = {*dir(found), *(field.name for field in dataclasses.fields(found))}
+    if missing := [name for name in CONTROLLER_PARTS if name not in offered]:
+        raise ConfigError(f"{where} = {kind!r}: {found.__name__} has no {missing[0]!r}")
+    return found
 
 
 def _along(kind: type, values: Mapping[str, object]) -> object:

@@ -1,4 +1,4 @@
-"""Conditions on metrics, judged at once or over the median of the last evaluations."""
+"""What holds a controller back: conditions on metrics, and a cap set by another controller."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Literal
 
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
+from longhaul.core.settings import Setting, Settings
 
 Comparison = Literal[">=", "<=", ">", "<"]
 
@@ -138,3 +139,24 @@ def all_measured(criteria: Iterable[Criterion], metrics: Metrics) -> bool:
 def metric_names(criteria: Iterable[Criterion]) -> tuple[str, ...]:
     """Return the metrics the criteria look at, each once, in order."""
     return tuple(dict.fromkeys(criterion.metric for criterion in criteria))
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The highest index allowed, read from an integer setting such as a gate's stage."""
+
+    setting: Setting[int]
+    """The setting that holds the cap."""
+    allowance: tuple[int, ...] = ()
+    """The highest index for each value of the setting, from 0; empty: the value itself."""
+
+    def __post_init__(self) -> None:
+        if any(index < 0 for index in self.allowance):
+            raise ConfigError(f"the allowance {self.allowance} has an index below 0")
+
+    def highest(self, settings: Settings, *, top: int) -> int:
+        """Return the highest index allowed, at least 0 and at most `top`."""
+        value = max(0, settings[self.setting])
+        if self.allowance:
+            value = self.allowance[min(value, len(self.allowance) - 1)]
+        return min(value, top)

@@ -9,9 +9,8 @@ from typing import Generic
 from longhaul.core.control import Decision, View
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment, Setting, T
-from longhaul.schedule.axis import Axis, check_axis, position, words
-from longhaul.schedule.criterion import Criterion, History, all_measured
-from longhaul.schedule.limit import Limit
+from longhaul.schedule.criterion import Criterion, History, Limit, all_measured
+from longhaul.schedule.ramp import Axis, check_axis, position, words
 
 
 @dataclass(frozen=True, slots=True)

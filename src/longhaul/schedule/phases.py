@@ -10,8 +10,8 @@ from itertools import pairwise
 from longhaul.core.control import Decision, View
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.settings import Assignment, SettingValue
-from longhaul.schedule.axis import Axis, between, check_axis, position, words
-from longhaul.schedule.limit import Limit
+from longhaul.schedule.criterion import Limit
+from longhaul.schedule.ramp import Axis, between, check_axis, position, words
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from longhaul.core.control import View
+from longhaul.core.control import Progress, View
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
-from longhaul.core.progress import Progress
 from longhaul.schedule.config import frozen
 from longhaul.schedule.schedule import CHANGE_EVENT, Change, Move, Schedule
 

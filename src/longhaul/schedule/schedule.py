@@ -9,11 +9,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from longhaul.core.control import Controller, View
+from longhaul.core.control import Controller, Progress, View
 from longhaul.core.errors import CheckpointError, ConfigError, suggestion
-from longhaul.core.foreign_names import setting_suggestion
-from longhaul.core.metrics import Metrics
-from longhaul.core.progress import Progress
+from longhaul.core.metrics import Metrics, setting_suggestion
 from longhaul.core.settings import Assignment, Settings, SettingValue
 
 FORMAT = 1

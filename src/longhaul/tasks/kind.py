@@ -84,35 +84,6 @@ class EnvVariant:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """A part of a task that can be trained by itself."""
-
-    name: str
-    overrides: tuple[str, ...]
-    """What makes a run train on it, as `--set` takes it."""
-    like: tuple[str, ...] = ()
-    """Names of courses whose weights are worth beginning with, the most alike first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Campaign:
-    """How a task is trained course by course, and by which metrics that is judged."""
-
-    courses: Callable[[str], tuple[Course, ...]]
-    """Return the courses a user lists; `all` means every one."""
-    rate: str
-    """The metric with the share of evaluated episodes that succeed."""
-    progress: str
-    """The metric that grows before the first success."""
-    farthest: str
-    """The metric with the best episode's progress."""
-    blocked: Callable[[Mapping[str, Any]], str]
-    """Return what stops the episodes of an evaluation, from its row in the run's events."""
-    suite: str = ""
-    """The suite on which the rate is measured while training; films show its episodes."""
-
-
-@dataclass(frozen=True, slots=True)
 class TaskKind:
     """A family of tasks under one name, `name` or `name:argument`."""
 
@@ -128,14 +99,12 @@ class TaskKind:
     """The preset that is taken if none is asked for."""
     predecessor: Predecessor | None = None
     variants: tuple[EnvVariant, ...] = ()
-    """What `longhaul bench env` measures when nothing else is asked for."""
+    """Sizes and kinds of its environments whose speed is worth measuring."""
     tools: tuple[Tool, ...] = ()
     setting_keys: Mapping[str, str] = field(default_factory=dict)
     """For each of its settings that begins with a value of the config, the key of that value."""
     controller_keys: Mapping[str, str] = field(default_factory=dict)
     """For each controller it brings, the config key that describes it."""
-    campaign: Campaign | None = None
-    """How `longhaul campaign` trains it, if it has courses."""
 
     @property
     def search_space(self) -> Path:

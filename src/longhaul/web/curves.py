@@ -2,17 +2,226 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from longhaul.runs.directory import RunDirectory
-from longhaul.web.buckets import EMPTY, Buckets, Numbers, Row, Stretches
 from longhaul.web.tail import Tail
+
+Numbers = NDArray[np.float64]
+Row = Mapping[str, Any]
+
+CAPACITY = 4096
+MOST_COLUMNS = 600
+"""A log with more names than this is not one a person looks through; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """A quantity over another one, stretch by stretch."""
+
+    x: Numbers
+    mean: Numbers
+    low: Numbers
+    high: Numbers
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def between(self, begin: float | None, end: float | None) -> Stretches:
+        """Return what lies between, and one stretch more on each side for lines to lead to."""
+        first = 0 if begin is None else int(np.searchsorted(self.x, begin, side="left")) - 1
+        last = len(self) if end is None else int(np.searchsorted(self.x, end, side="right")) + 1
+        kept = slice(max(first, 0), last)
+        return Stretches(self.x[kept], self.mean[kept], self.low[kept], self.high[kept])
+
+    def thinned(self, most: int) -> Stretches:
+        """Return at most so many stretches; no extreme is lost, and the ends stay where they are.
+
+        Of the stretches that become one, the mean counts every one of them alike.
+        """
+        if len(self) <= most:
+            return self
+        inner = np.linspace(1, len(self) - 1, max(most - 2, 1) + 1).astype(np.int64)[:-1]
+        edges = np.unique(np.concatenate([[0], inner, [len(self) - 1]]))
+        counts = np.diff(np.append(edges, len(self)))
+        return Stretches(
+            np.add.reduceat(self.x, edges) / counts,
+            np.add.reduceat(self.mean, edges) / counts,
+            np.minimum.reduceat(self.low, edges),
+            np.maximum.reduceat(self.high, edges),
+        )
+
+
+EMPTY = Stretches(*(np.empty(0) for _ in range(4)))
+
+
+class Buckets:
+    """Means and extremes of every column over stretches of equally many rows.
+
+    Rows are added at the end. When all stretches are full, neighbours are joined: memory depends on
+    the number of columns, and up to `capacity` rows every stretch is one row, exactly.
+    """
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity + capacity % 2
+        self._columns: dict[str, int] = {}
+        self._room = 64
+        self._values = self._empty(0, self._room)
+        self._counts = np.zeros((0, self._room), np.uint32)
+        self._left_out: set[str] = set()
+        self.rows = 0
+        self.stride = 1
+
+    @staticmethod
+    def _empty(columns: int, room: int) -> Numbers:
+        values = np.full((3, columns, room), np.nan)  # lows, highs, totals
+        values[2] = 0.0
+        return values
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns in the order they first appeared."""
+        return tuple(self._columns)
+
+    @property
+    def left_out(self) -> int:
+        """How many names there are beyond those that are kept."""
+        return len(self._left_out)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory the numbers take."""
+        return int(self._values.nbytes + self._counts.nbytes)
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """Add rows; fields that are no numbers are absent."""
+        if not rows:
+            return
+        names = self._take_names(rows)
+        if not names:
+            return
+        matrix = _matrix(rows, names)
+        while (self.rows + len(rows) - 1) // self.stride >= self._capacity:
+            self._join_neighbours()
+        places = (self.rows + np.arange(len(rows))) // self.stride
+        self._make_room(int(places[-1]) + 1)
+        edges = np.flatnonzero(np.diff(places, prepend=-1))
+        targets = np.ix_(np.array([self._columns[name] for name in names]), places[edges])
+        known = ~np.isnan(matrix)
+        low, high, total = self._values
+        low[targets] = np.fmin(low[targets], np.fmin.reduceat(matrix, edges, axis=1))
+        high[targets] = np.fmax(high[targets], np.fmax.reduceat(matrix, edges, axis=1))
+        total[targets] += np.add.reduceat(np.where(known, matrix, 0.0), edges, axis=1)
+        self._counts[targets] += np.add.reduceat(known.astype(np.uint32), edges, axis=1)
+        self.rows += len(rows)
+
+    def over(self, name: str, x: str) -> Stretches:
+        """Return one column over another; stretches that miss either are left out."""
+        if name not in self._columns or x not in self._columns:
+            return EMPTY
+        used = self._used()
+        column, axis = self._columns[name], self._columns[x]
+        there = (self._counts[column, :used] > 0) & (self._counts[axis, :used] > 0)
+        places = np.flatnonzero(there)
+        return Stretches(
+            self._values[2, axis, places] / self._counts[axis, places],
+            self._values[2, column, places] / self._counts[column, places],
+            self._values[0, column, places],
+            self._values[1, column, places],
+        )
+
+    def totals(self, name: str, x: str) -> tuple[Numbers, Numbers]:
+        """Return `x` and the sum of a column up to there."""
+        if name not in self._columns or x not in self._columns:
+            return np.empty(0), np.empty(0)
+        used = self._used()
+        column, axis = self._columns[name], self._columns[x]
+        places = np.flatnonzero(self._counts[axis, :used] > 0)
+        return self._values[1, axis, places], np.cumsum(self._values[2, column, places])
+
+    @property
+    def constants(self) -> list[str]:
+        """The columns that never changed over all rows."""
+        if self.rows < 2:
+            return []
+        used = self._used()
+        low = np.fmin.reduce(self._values[0, :, :used], axis=1)
+        high = np.fmax.reduce(self._values[1, :, :used], axis=1)
+        return [name for name, column in self._columns.items() if low[column] == high[column]]
+
+    def last(self, name: str) -> float | None:
+        """Return the mean of the newest stretch that has the column."""
+        found = self.over(name, name).mean
+        return float(found[-1]) if len(found) else None
+
+    def _used(self) -> int:
+        return -(-self.rows // self.stride)
+
+    def _take_names(self, rows: Sequence[Row]) -> list[str]:
+        names = dict.fromkeys(itertools.chain.from_iterable(rows))
+        fresh = [name for name in names if name not in self._columns]
+        if fresh:
+            free = MOST_COLUMNS - len(self._columns)
+            self._left_out.update(fresh[free:][:MOST_COLUMNS])
+            for name in fresh[:free]:
+                self._columns[name] = len(self._columns)
+            self._grow(len(self._columns), self._room)
+        return [name for name in names if name in self._columns]
+
+    def _make_room(self, needed: int) -> None:
+        if needed > self._room:
+            room = self._room
+            while room < needed:
+                room *= 2
+            self._grow(len(self._columns), min(room, self._capacity))
+
+    def _grow(self, columns: int, room: int) -> None:
+        values, counts = self._empty(columns, room), np.zeros((columns, room), np.uint32)
+        had, used = self._counts.shape
+        values[:, :had, :used] = self._values
+        counts[:had, :used] = self._counts
+        self._values, self._counts, self._room = values, counts, room
+
+    def _join_neighbours(self) -> None:
+        low, high, total = self._values
+        joined = self._empty(len(self._columns), self._room)
+        half = self._room // 2
+        joined[0, :, :half] = np.fmin(low[:, 0::2], low[:, 1::2])
+        joined[1, :, :half] = np.fmax(high[:, 0::2], high[:, 1::2])
+        joined[2, :, :half] = total[:, 0::2] + total[:, 1::2]
+        counts = np.zeros_like(self._counts)
+        counts[:, :half] = self._counts[:, 0::2] + self._counts[:, 1::2]
+        self._values, self._counts = joined, counts
+        self.stride *= 2
+
+
+def _matrix(rows: Sequence[Row], names: Sequence[str]) -> Numbers:
+    """Return [names, rows], NaN where a row has no finite number of that name."""
+    try:
+        # An absent field is None, which becomes NaN; this is several times faster than looking.
+        table = np.array([list(map(row.get, names)) for row in rows], np.float64)
+    except (TypeError, ValueError, OverflowError):
+        table = np.array([[_number(row.get(name)) for name in names] for row in rows], np.float64)
+    table = table.reshape(len(rows), len(names)).T
+    return np.where(np.isfinite(table), table, np.nan)
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, (int, float)):
+        return float("nan")
+    try:
+        return float(value)
+    except OverflowError:
+        return float("nan")
+
 
 Axis = Literal["steps", "iteration", "seconds"]
 COUNTERS = ("iteration", "env_steps", "episodes")

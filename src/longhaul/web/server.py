@@ -14,9 +14,9 @@ import uvicorn
 
 from longhaul.core.errors import ConfigError
 from longhaul.web.guard import LOOPBACK, Rules, host_name
-from longhaul.web.library import Library
 from longhaul.web.pages import make_app
-from longhaul.web.shelf import open_shelf
+from longhaul.web.run_index import Library
+from longhaul.web.tail import open_shelf
 
 SHORTEST_TOKEN = 16
 _GRACE_SECONDS = 3

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +12,118 @@ from typing import Any, BinaryIO, TypedDict
 
 import msgspec
 
-from longhaul.runs.segments import Segment, list_segments, sound_members
-from longhaul.web.shelf import is_regular
+from longhaul.core.errors import ConfigError
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.logs.segments import Segment, list_segments, sound_members
+
+MOST_RUNS = 5000
+MOST_FILES = 2000
+SMALL_FILE = 4 * 1024 * 1024
+"""Larger files that are read as a whole are not what they claim to be."""
+_PLAIN_NAME = re.compile(r"[^\x00-\x1f/\\]{1,255}")
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """The folder of runs; names that come from a browser are only ever looked up, never joined."""
+
+    root: Path
+
+    def runs(self) -> dict[str, RunDirectory]:
+        """Return the runs by `task/run`; folders that lead out of the root are left out."""
+        found: dict[str, RunDirectory] = {}
+        for task in self._folders(self.root):
+            for run in self._folders(task):
+                if len(found) < MOST_RUNS and is_regular(run / "run.json"):
+                    found[f"{task.name}/{run.name}"] = RunDirectory(run)
+        return found
+
+    def files(self, folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
+        """Return the regular files right inside `folder` by name, in the order of their names."""
+        if not self.holds(folder):
+            return {}
+        try:
+            with os.scandir(folder) as entries:
+                names = sorted(
+                    entry.name
+                    for entry in entries
+                    if entry.is_file(follow_symlinks=False)
+                    and entry.name.lower().endswith(suffixes)
+                    and _PLAIN_NAME.fullmatch(entry.name)
+                )
+        except OSError:
+            return {}
+        return {name: folder / name for name in names[:MOST_FILES]}
+
+    def holds(self, folder: Path) -> bool:
+        """Whether a folder, all links followed, is inside the root."""
+        try:
+            real = folder.resolve(strict=True)
+        except (OSError, RuntimeError):
+            return False
+        return real.is_dir() and real.is_relative_to(self.root)
+
+    def _folders(self, folder: Path) -> list[Path]:
+        try:
+            with os.scandir(folder) as entries:
+                names = sorted(
+                    (entry.name, entry.is_symlink())
+                    for entry in entries
+                    if not entry.name.startswith(".") and _is_folder(entry)
+                )
+        except OSError:
+            return []
+        paths = ((folder / name, is_link) for name, is_link in names)
+        return [path for path, is_link in paths if not is_link or self.holds(path)]
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False  # a link that leads to itself
+
+
+def open_shelf(root: Path) -> Shelf:
+    """Return the shelf of a folder, or say why there is none."""
+    if not root.is_dir():
+        raise ConfigError(
+            f"{root} is not a folder; give the one the runs are in, such as `longhaul serve runs`"
+        )
+    if (root / "run.json").is_file():
+        raise ConfigError(
+            f"{root} is one run; give the folder of all tasks, {root.parent.parent}, and pick the "
+            "run on the page"
+        )
+    return Shelf(root.resolve())
+
+
+def is_regular(path: Path) -> bool:
+    """Whether this is a file of its own: no link, no pipe, no device."""
+    return signature(path) is not None
+
+
+def signature(path: Path) -> tuple[int, int, int] | None:
+    """Return what changes when a regular file is written or replaced, None if there is none."""
+    try:
+        found = path.lstat()
+    except (OSError, ValueError):
+        return None
+    return (found.st_ino, found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
+
+
+def read_small(path: Path) -> bytes | None:
+    """Return the content of a small regular file, None if it is anything else."""
+    found = signature(path)
+    if found is None or found[1] > SMALL_FILE:
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(SMALL_FILE)
+
 
 Row = dict[str, Any]
 

@@ -1,49 +1,23 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from longhaul.app.bench.env import BATCH, EnvBenchmark, EnvBenchRequest, bench_env, steps_per_second
-from longhaul.app.bench.training import Measured
+from longhaul.app.bench.training import BATCH, EnvBenchRequest, bench_env, steps_per_second
 from longhaul.core.errors import ConfigError
 from tests.app.small import CARTPOLE, small_config
 
 
 def test_our_runtimes_are_measured_without_a_peer() -> None:
     found = bench_env(small_config(), EnvBenchRequest(num_envs=2, seconds=0.01, repeats=2))
-    assert [one.name for one in found.ours] == ["longhaul serial", "longhaul processes"]
-    assert all(len(one.steps_per_second) == 2 and one.median > 0 for one in found.ours)
-    assert found.peers == ()
-    assert "ratio" not in found.as_text()
+    assert [one.name for one in found.speeds] == ["longhaul serial", "longhaul processes"]
+    assert all(len(one.per_second) == 2 and one.median > 0 for one in found.speeds)
+    assert not found.ratios
 
 
 def test_a_batched_task_is_measured_in_its_own_runtimes() -> None:
     request = EnvBenchRequest(num_envs=2, seconds=0.01, repeats=1)
     found = bench_env(small_config("probe:chase"), request)
-    assert [one.name for one in found.ours] == ["longhaul serial", "longhaul batched"]
-
-
-def test_peers_are_measured_beside_us_on_our_free_environment() -> None:
-    pytest.importorskip("stable_baselines3")
-    request = EnvBenchRequest(num_envs=1, peer="all", runtime="serial", seconds=0.01, repeats=1)
-    found = bench_env(small_config("gym:longhaul/FreePixels-v0"), request)
-    assert [one.name for one in found.peers] == ["gymnasium AsyncVectorEnv", "sb3 SubprocVecEnv"]
-    assert all(one.median > 0 for one in found.peers)
-    assert "uint8 (4, 84, 84)" in found.conditions
-
-
-def test_ratios_compare_repeat_by_repeat() -> None:
-    found = EnvBenchmark(
-        CARTPOLE,
-        "under these conditions",
-        (Measured("ours", (300.0, 200.0, 400.0)),),
-        (Measured("theirs", (100.0, 100.0, 100.0)),),
-    )
-    text = found.as_text()
-    assert "under these conditions" in text
-    assert "ours / theirs  3.00    3.00 2.00 4.00" in text
-    assert json.loads(found.as_json())["ratios"] == {"ours": {"theirs": [3.0, 2.0, 4.0]}}
+    assert [one.name for one in found.speeds] == ["longhaul serial", "longhaul batched"]
 
 
 def test_the_warm_up_does_not_count() -> None:
@@ -58,8 +32,6 @@ def test_the_warm_up_does_not_count() -> None:
 @pytest.mark.parametrize(
     ("task", "request_", "says"),
     [
-        (CARTPOLE, {"peer": "tianshou"}, "--peer 'tianshou' is not known"),
-        ("probe:chase", {"peer": "sb3"}, "gym: tasks only"),
         (CARTPOLE, {"runtime": "batched"}, "--runtime 'batched' does not run CartPole-v1"),
         (CARTPOLE, {"num_envs": 0}, "--num-envs must be at least 1"),
         (CARTPOLE, {"repeats": 0}, "--repeats must be at least 1"),

@@ -10,8 +10,7 @@ import pytest
 from longhaul.core.env import SingleEnvs
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.faults import Fault, Listeners, Repro
-from longhaul.envs.losses import Border
+from longhaul.envs.faults import Border, Fault, Listeners, Repro
 from longhaul.envs.processes.vector import ProcessVectorEnv
 from tests.contracts.vector_env_contract import SEEDS
 

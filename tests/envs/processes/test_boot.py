@@ -6,8 +6,8 @@ import os
 import signal
 from pathlib import Path
 
-from longhaul.envs.processes.channel import ChannelClosedError
 from longhaul.envs.processes.mailbox import Mailbox
+from longhaul.envs.processes.messages import ChannelClosedError
 from longhaul.envs.processes.process import start_worker
 from tests.faults.walk import WalkFactory
 
@@ -19,7 +19,7 @@ def test_a_booting_worker_survives_a_request_for_its_stack_and_answers_it_later(
     try:
         assert _first_words(worker.channel.receive)
         assert worker.popen.poll() is None
-        assert "entry.py" in worker.stack()
+        assert "process.py" in worker.stack()
     finally:
         worker.kill()
         worker.crash_note()

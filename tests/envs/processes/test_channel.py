@@ -9,13 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 from longhaul.core.env import Ending
-from longhaul.envs.processes.channel import (
+from longhaul.envs.processes.messages import (
     HEADER,
+    Answer,
     Channel,
     ChannelClosedError,
+    Kind,
     send_message,
 )
-from longhaul.envs.processes.messages import Answer, Kind
 
 Pair = tuple[Channel, socket.socket]
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.processes.deadlines import Deadlines
+from longhaul.envs.processes.limits import Deadlines
 from longhaul.envs.processes.mailbox import STEP_TIMES, WORDS
 from longhaul.envs.processes.messages import Stage
 

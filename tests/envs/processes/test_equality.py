@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from longhaul.core.settings import Setting, Settings
-from longhaul.envs.gymnasium_env import GymnasiumFactory, gymnasium_envs
+from longhaul.envs.gymnasium.env import GymnasiumFactory, gymnasium_envs
 from longhaul.envs.serial import SerialVectorEnv
 from longhaul.envs.starts import STARTS
 from tests.contracts.vector_env_contract import SEEDS, Record, assert_same, play, wishes

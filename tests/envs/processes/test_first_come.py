@@ -16,7 +16,7 @@ from longhaul.core.errors import EnvError
 from longhaul.core.seeds import EpisodeSeeds, ListedSeeds
 from longhaul.core.spaces import Tier
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.losses import Border
+from longhaul.envs.faults import Border
 from longhaul.envs.processes.first_come import FirstComeVectorEnv
 from longhaul.envs.serial import SerialVectorEnv
 from tests.contracts.vector_env_contract import (

@@ -18,7 +18,7 @@ import pytest
 from longhaul.core.env import SingleEnvs
 from longhaul.core.spaces import Discrete, EnvSpec, Part
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.gymnasium_env import GymnasiumFactory
+from longhaul.envs.gymnasium.env import GymnasiumFactory
 from longhaul.envs.processes.vector import ProcessVectorEnv
 from tests.contracts.vector_env_contract import SEEDS, play, wishes
 from tests.envs.processes.conftest import QUICK

@@ -14,7 +14,7 @@ from longhaul.core.env import EnvEvent
 from longhaul.core.errors import EnvError, NumericalError
 from longhaul.core.seeds import ListedSeeds
 from longhaul.core.spaces import Tier
-from longhaul.envs.gymnasium_env import GymnasiumFactory, gymnasium_envs
+from longhaul.envs.gymnasium.env import GymnasiumFactory, gymnasium_envs
 from longhaul.envs.processes.repro import reproduce, write_repro
 from longhaul.envs.processes.vector import ProcessVectorEnv
 from tests.contracts.vector_env_contract import Record, copied, wishes

@@ -23,10 +23,9 @@ from longhaul.core.spaces import (
     Tier,
 )
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.faults import Repro
-from longhaul.envs.gymnasium_env import GymnasiumFactory
-from longhaul.envs.losses import timeless
-from longhaul.envs.processes.memory_watch import MemoryWatch
+from longhaul.envs.faults import Repro, timeless
+from longhaul.envs.gymnasium.env import GymnasiumFactory
+from longhaul.envs.processes.limits import MemoryWatch
 from longhaul.envs.processes.repro import (
     read_repro,
     read_spec,
@@ -92,7 +91,7 @@ class Unwritable:
 def test_factories_are_written_down_as_class_and_fields_if_they_can_be() -> None:
     factory = GymnasiumFactory("CartPole-v1", {"render_mode": None}, tier=Tier.REPLAY)
     name, fields = written_down(factory)
-    assert name == "longhaul.envs.gymnasium_env:GymnasiumFactory"
+    assert name == "longhaul.envs.gymnasium.env:GymnasiumFactory"
     again = remake(replace(REPRO, factory=name, arguments=json.loads(json.dumps(fields))))
     assert asdict(again) == asdict(factory)  # type: ignore[call-overload]  # it is one of these
     assert written_down(Unwritable()) == ("", {})  # type: ignore[arg-type]  # as a user might

@@ -10,9 +10,9 @@ import pytest
 from longhaul.core.env import SingleEnvs
 from longhaul.core.errors import ConfigError, ResourceError
 from longhaul.core.spaces import Discrete, EnvSpec, Part
+from longhaul.envs.processes.limits import check_room, processes_left
 from longhaul.envs.processes.mailbox import Mailbox
 from longhaul.envs.processes.process import start_worker
-from longhaul.envs.processes.room import check_room, processes_left
 from longhaul.envs.processes.vector import ProcessVectorEnv, share_out
 from tests.contracts.vector_env_contract import SEEDS
 from tests.envs.school import SchoolFactory

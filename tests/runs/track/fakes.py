@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from longhaul.core.control import Progress
 from longhaul.core.env import Episode
 from longhaul.core.parts import Recorded
-from longhaul.core.progress import Progress
 from longhaul.core.settings import Settings
 from longhaul.runs.track.tracker import NOTHING, Point, Subject
 from tests.runs.conftest import RATE

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from longhaul.core.progress import Progress
+from longhaul.core.control import Progress
 from longhaul.runs.track.background import MOST_FAILURES, BackgroundTracker, Feed, History
 from longhaul.runs.track.tracker import Point
 from tests.runs.conftest import FakeClock
@@ -51,7 +51,7 @@ def test_points_arrive_in_order_and_all_of_them(clock: FakeClock) -> None:
     tracker = background(memory, clock)
     tracker.begin(Progress())
     for iteration in range(1, 51):
-        tracker.see(recorded(iteration))
+        tracker.iteration(recorded(iteration))
     tracker.close()
     assert [point.env_steps for point in memory.points] == [8 * i for i in range(1, 51)]
     assert memory.closed
@@ -63,7 +63,7 @@ def test_a_tracker_first_gets_what_it_lacks_of_the_logs(clock: FakeClock) -> Non
     memory = Memory(known=8)
     tracker = background(memory, clock)
     tracker.begin(Progress(2, 16, 0))
-    tracker.see(recorded(3))
+    tracker.iteration(recorded(3))
     tracker.close()
     assert memory.opened == Progress(2, 16, 0)
     assert [point.env_steps for point in memory.points] == [16, 24]
@@ -76,7 +76,7 @@ def test_a_hung_tracker_costs_points_and_no_time(clock: FakeClock) -> None:
     tracker.begin(Progress())
     began = time.perf_counter()
     for iteration in range(1, 1001):
-        tracker.see(recorded(iteration))
+        tracker.iteration(recorded(iteration))
     spent = time.perf_counter() - began
     tracker.close()
     tally = tracker.tally
@@ -93,7 +93,7 @@ def test_a_failure_in_between_is_counted_and_the_rest_arrives(clock: FakeClock) 
     tracker = background(memory, clock)
     tracker.begin(Progress())
     for iteration in range(1, 6):
-        tracker.see(recorded(iteration))
+        tracker.iteration(recorded(iteration))
     tracker.close()
     assert tracker.tally.failed == 2
     assert tracker.tally.sent == 3
@@ -114,7 +114,7 @@ def test_a_tracker_that_comes_back_gets_what_it_missed(clock: FakeClock) -> None
     for iteration in range(1, 100):
         seen = recorded(iteration)
         logged.append(Point(seen.progress.env_steps, 1.0, seen.metrics))
-        tracker.see(seen)
+        tracker.iteration(seen)
     tracker.close()
     assert [point.env_steps for point in memory.points] == [8 * i for i in range(1, 100)]
     assert tracker.tally.is_finished
@@ -127,7 +127,7 @@ def test_a_tracker_that_only_fails_does_not_keep_the_run_from_ending(clock: Fake
     tracker = background(memory, clock)
     tracker.begin(Progress())
     for iteration in range(1, 100):
-        tracker.see(recorded(iteration))
+        tracker.iteration(recorded(iteration))
     tracker.close()
     assert memory.points == []
     assert not tracker.tally.is_finished
@@ -138,10 +138,10 @@ def test_histograms_come_when_they_are_due(clock: FakeClock) -> None:
     memory = Memory()
     tracker = background(memory, clock)
     tracker.begin(Progress())
-    tracker.see(recorded(1))
+    tracker.iteration(recorded(1))
     clock.seconds += 61
-    tracker.see(recorded(2))
-    tracker.see(recorded(3))
+    tracker.iteration(recorded(2))
+    tracker.iteration(recorded(3))
     tracker.close()
     first, second, third = memory.points
     assert not first.histograms
@@ -185,7 +185,7 @@ def test_the_final_evaluation_is_told_again_to_a_tracker_that_failed(clock: Fake
     tracker = background(memory, clock)
     tracker.begin(Progress())
     for iteration in range(1, MOST_FAILURES + 1):
-        tracker.see(recorded(iteration))
+        tracker.iteration(recorded(iteration))
     tracker.conclude(Progress(MOST_FAILURES, 8 * MOST_FAILURES, 0), {"eval/mean_reward": 5.0})
     tracker.close()
     assert {"eval/mean_reward": 5.0} in [point.scalars for point in memory.points]

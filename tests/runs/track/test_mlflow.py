@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longhaul.core.progress import Progress
+from longhaul.core.control import Progress
 from longhaul.runs.track.tracker import Point
 from tests.runs.track.fakes import subject
 

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longhaul.core.progress import Progress
+from longhaul.core.control import Progress
 from longhaul.runs.track.tracker import Point
 from tests.runs.conftest import FakeClock
 from tests.runs.track.fakes import subject
 
 pytest.importorskip("tensorboardX")
-from longhaul.runs.track.event_files import cut, event_files, frame, read_events
-from longhaul.runs.track.tensorboard import TensorBoard
+from longhaul.runs.track.tensorboard import TensorBoard, cut, event_files, frame, read_events
 
 GIF = (b"GIF89a\x02\x00\x02\x00", 2, 2)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from longhaul.tasks.fish.curriculum import Curriculum
-from longhaul.tasks.fish.schedule_options import BoostOptions, GateOptions, LadderOptions
+from longhaul.tasks.fish.training.curriculum import Curriculum
+from longhaul.tasks.fish.training.options import BoostOptions, GateOptions, LadderOptions
 
 CURRICULUM = "15:9,20:10,25:9,25:8,25:8,25:8,25:8"
 ITERATIONS = 60

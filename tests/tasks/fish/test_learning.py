@@ -10,17 +10,16 @@ from typing import Any
 import pytest
 import torch
 
-from longhaul.app.checkpoints import load_named
-from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.evaluate import EvaluationRequest, evaluate_run
-from longhaul.app.session import Asked, carry_out
-from longhaul.app.suite_evaluation import Entrant, SuiteRequest
-from longhaul.app.suite_report import SuiteReport
-from longhaul.app.train import begin_run, build_checked
+from longhaul.app.build.sources import ConfigSources, resolve
+from longhaul.app.evaluation.evaluate import EvaluationRequest, evaluate_run
+from longhaul.app.evaluation.load import Run
+from longhaul.app.evaluation.suites import SuiteReport, SuiteRequest, play_suite
+from longhaul.app.session.options import SessionOptions
+from longhaul.app.session.run import run_session
+from longhaul.app.session.start import begin_run, build_checked
+from longhaul.runs.checkpoints.inspect import list_checkpoints
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.inspection import list_checkpoints
-from longhaul.runs.jsonl import read_rows
-from longhaul.tasks.fish.reference_policies import KNOWS_SAFE_SIDE
+from longhaul.runs.logs.jsonl import read_rows
 
 pytestmark = pytest.mark.slow
 
@@ -33,8 +32,8 @@ def train(root: Path, preset: str, *overrides: str) -> RunDirectory:
             overrides=("evaluate.final_episodes=0", "report.at_end=false", *overrides),
         )
     )
-    run = begin_run(config, root)
-    assert carry_out(run, config, Asked(quiet=True)) == 0
+    run = begin_run(config, root).directory
+    assert run_session(run, config, SessionOptions(quiet=True)).exit_code == 0
     return run
 
 
@@ -42,7 +41,7 @@ def measure(run: RunDirectory, checkpoint: str, *, references: bool = False) -> 
     request = EvaluationRequest(
         checkpoint=checkpoint, suites=SuiteRequest(("v38", "fresh"), references=references)
     )
-    report = evaluate_run(run.path, request)
+    report = evaluate_run(Run(run), request)
     assert isinstance(report, SuiteReport)
     return report
 
@@ -84,7 +83,7 @@ def test_row_7_a_minutes_training_beats_every_policy_that_does_not_know_the_safe
     known = {key: found[name] for key, found in report.results[0].references.items()}
     for policy, recorded in (("random", 0.738), ("brake", 0.827), ("flee", 0.909)):
         assert known[policy] == pytest.approx(recorded, abs=0.01)
-    assert trained > max(value for key, value in known.items() if key not in KNOWS_SAFE_SIDE)
+    assert trained > max(value for key, value in known.items() if "safe side" not in key)
 
 
 def test_row_29_the_original_way_ends_at_the_level_of_always_braking(tmp_path: Path) -> None:
@@ -117,16 +116,16 @@ def test_row_32_84_episodes_of_96_fish_are_played_in_10_cpu_seconds(tmp_path: Pa
             task="fish", overrides=("total_timesteps=100_000", "evaluate.every_iterations=0")
         )
     )
-    run = begin_run(config, tmp_path)
-    carry_out(run, config, Asked(quiet=True, report=False))
+    run = begin_run(config, tmp_path).directory
+    run_session(run, config, SessionOptions(quiet=True, report=False))
     task = build_checked(config)
-    entrant = Entrant(config, task, load_named(list_checkpoints(run.checkpoints)[0]))
+    agent = Run(run, task=task).agent(list_checkpoints(run.checkpoints)[0].name)
     assert task.evaluation.suite is not None
     suite = task.evaluation.suite("v38")
     torch.set_num_threads(1)
-    entrant.play(task.evaluation.suite("v38-8"))  # what is compiled or imported once
+    play_suite(agent, task.evaluation.suite("v38-8"))  # what is compiled or imported once
     began = time.process_time()
-    episodes = entrant.play(suite)
+    episodes = play_suite(agent, suite)
     assert time.process_time() - began < 10
     assert json.dumps([episode.seed for episode in episodes])
     assert len(episodes) == 84

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from longhaul.app.assemble import build_schedule, build_settings, build_task
-from longhaul.app.configure import ConfigSources, resolve
-from longhaul.core.control import View
-from longhaul.core.progress import Progress
-from longhaul.learn.settings import LEARNING_RATE
+from longhaul.app.build.components import build_schedule, build_settings, build_task
+from longhaul.app.build.sources import ConfigSources, resolve
+from longhaul.core.control import Progress, View
+from longhaul.learn.config import LEARNING_RATE
 
 
 def rates(*overrides: str) -> list[float]:

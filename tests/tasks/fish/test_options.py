@@ -8,8 +8,7 @@ import pytest
 
 from longhaul.core.config import convert
 from longhaul.core.errors import ConfigError
-from longhaul.tasks.fish.bias import Sectors
-from longhaul.tasks.fish.options import Options, StartOptions
+from longhaul.tasks.fish.options import FishOptions, FishStartOptions, Sectors
 
 
 @pytest.mark.parametrize(
@@ -34,7 +33,7 @@ from longhaul.tasks.fish.options import Options, StartOptions
 )
 def test_a_mistake_is_named_with_its_key(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        convert(values, Options, where="options")
+        convert(values, FishOptions, where="options")
 
 
 def test_sectors_are_read_in_order_with_added_weights() -> None:
@@ -44,11 +43,11 @@ def test_sectors_are_read_in_order_with_added_weights() -> None:
 
 
 def test_only_the_original_drops_the_last_sector() -> None:
-    assert len(StartOptions().headings().intervals) == 8
-    assert len(StartOptions(drops_last_sector=True).headings().intervals) == 7
+    assert len(FishStartOptions().headings().intervals) == 8
+    assert len(FishStartOptions(drops_last_sector=True).headings().intervals) == 7
 
 
 def test_settings_begin_at_the_options_values() -> None:
-    options = Options(fish=40, start=StartOptions(escape_boost_speed=0.8))
+    options = FishOptions(fish=40, start=FishStartOptions(escape_boost_speed=0.8))
     boost, penalty, size = options.settings()
     assert (boost.default, penalty.default, size.default, size.high) == (0.8, 0.0, 40, 40)

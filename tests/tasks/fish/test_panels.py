@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from longhaul.app.assemble import build_settings, build_task
-from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.metrics import declared_metrics, declares
-from longhaul.tasks.fish.panels import DEATH_BINS, PANELS
+from longhaul.app.build.components import build_settings, build_task
+from longhaul.app.build.metrics import declared_metrics, declares
+from longhaul.app.build.sources import ConfigSources, resolve
+from longhaul.tasks.fish.task import DEATH_BINS, PANELS
 
 LISTED = {
     "survival",

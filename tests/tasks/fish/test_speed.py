@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from longhaul.core.seeds import DerivedSeeds, Seeds
-from longhaul.envs.batched import BatchedVectorEnv
-from longhaul.tasks.fish import world
-from longhaul.tasks.fish.options import Options
-from longhaul.tasks.fish.school import fish_envs
-from longhaul.tasks.fish.step import step_schools
+from longhaul.envs.serial import BatchedVectorEnv
+from longhaul.tasks.fish.options import FishOptions
+from longhaul.tasks.fish.world import world
+from longhaul.tasks.fish.world.school import fish_envs
+from longhaul.tasks.fish.world.step import step_schools
 
 
-def steps_per_cpu_second(options: Options, schools: int) -> float:
+def steps_per_cpu_second(options: FishOptions, schools: int) -> float:
     """Return the rate of stepping, resets and checks of the vector env included."""
     vector = BatchedVectorEnv(fish_envs(options), schools, DerivedSeeds(Seeds(1)))
     vector.reset()
@@ -32,14 +32,14 @@ def steps_per_cpu_second(options: Options, schools: int) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("inputs", ["world", "own_frame"])
 def test_a_million_fish_step_in_a_cpu_second(inputs: str) -> None:
-    options = Options(inputs="world" if inputs == "world" else "own_frame", short_share=0.8)
+    options = FishOptions(inputs="world" if inputs == "world" else "own_frame", short_share=0.8)
     assert max(steps_per_cpu_second(options, 128) for _ in range(3)) > 1_000_000
 
 
 @pytest.mark.slow
 def test_a_fish_costs_no_more_in_a_large_school() -> None:
-    small = max(steps_per_cpu_second(Options(fish=25, short_share=0.8), 128) for _ in range(3))
-    large = max(steps_per_cpu_second(Options(fish=250, short_share=0.8), 13) for _ in range(3))
+    small = max(steps_per_cpu_second(FishOptions(fish=25, short_share=0.8), 128) for _ in range(3))
+    large = max(steps_per_cpu_second(FishOptions(fish=250, short_share=0.8), 13) for _ in range(3))
     assert large > 0.8 * small
 
 
@@ -51,4 +51,4 @@ def test_every_module_with_native_code_counts_for_the_stamp() -> None:
 
 def test_compiled_code_belongs_to_the_sources_it_was_made_from() -> None:
     held = [cell.cell_contents for cell in step_schools.py_func.__closure__]
-    assert world.kernel_stamp() in held
+    assert world.world_stamp() in held

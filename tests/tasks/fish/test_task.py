@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from longhaul.app.assemble import build_task
-from longhaul.app.configure import ConfigSources, resolve
+from longhaul.app.build.components import build_task
+from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.core.env import BatchedEnvs, Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Settings
 from longhaul.envs.config import EnvConfig
 from longhaul.nets.config import PolicyConfig
-from longhaul.tasks.fish.options import Options
+from longhaul.tasks.fish.options import FishOptions
 from longhaul.tasks.fish.task import METRICS, TASK, summarise
 from longhaul.tasks.kind import TaskRequest
 
 
-def request(options: Options, argument: str = "") -> TaskRequest:
+def request(options: FishOptions, argument: str = "") -> TaskRequest:
     return TaskRequest(argument, options, EnvConfig(), PolicyConfig(hidden=(8,)))
 
 
 def test_the_task_is_built_from_its_options() -> None:
-    task = TASK.build(request(Options(fish=7)))
+    task = TASK.build(request(FishOptions(fish=7)))
     assert isinstance(task.envs, BatchedEnvs)
     assert task.envs.spec.rows == 7
     assert task.make_policy().initial(3) == {}
@@ -29,12 +29,12 @@ def test_the_task_is_built_from_its_options() -> None:
 
 
 def test_the_broadcast_task_has_one_row() -> None:
-    assert TASK.build(request(Options(acting="broadcast"))).envs.spec.rows == 1
+    assert TASK.build(request(FishOptions(acting="broadcast"))).envs.spec.rows == 1
 
 
 def test_an_argument_is_refused() -> None:
     with pytest.raises(ConfigError, match="takes no argument"):
-        TASK.build(request(Options(), "school"))
+        TASK.build(request(FishOptions(), "school"))
 
 
 @pytest.mark.parametrize("name", TASK.preset_names())

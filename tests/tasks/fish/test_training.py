@@ -9,18 +9,20 @@ from longhaul.core.rollout import Rollout
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.engine.collector import RolloutCollector
-from longhaul.envs.batched import BatchedVectorEnv
+from longhaul.envs.serial import BatchedVectorEnv
 from longhaul.nets.actor_critic import build_policy
 from longhaul.nets.config import PolicyConfig
-from longhaul.tasks.fish.options import Options
-from longhaul.tasks.fish.school import fish_envs
+from longhaul.tasks.fish.options import FishOptions
+from longhaul.tasks.fish.world.school import fish_envs
 from tests.tasks.fish.worlds import tank
 
-OPTIONS = Options(fish=30, time_limit=40, short_limit=17, short_share=0.5)
+OPTIONS = FishOptions(fish=30, time_limit=40, short_limit=17, short_share=0.5)
 SEEDS = Seeds(6)
 
 
-def collector(options: Options = OPTIONS, *, schools: int = 4, steps: int = 24) -> RolloutCollector:
+def collector(
+    options: FishOptions = OPTIONS, *, schools: int = 4, steps: int = 24
+) -> RolloutCollector:
     torch.manual_seed(0)
     policy = build_policy(fish_envs(options).spec, PolicyConfig(hidden=(8,)))
     env = BatchedVectorEnv(fish_envs(options), schools, DerivedSeeds(SEEDS))
@@ -28,7 +30,7 @@ def collector(options: Options = OPTIONS, *, schools: int = 4, steps: int = 24) 
 
 
 def test_every_transition_has_its_own_fishs_action_and_reward() -> None:
-    options = Options(fish=30, time_limit=60)
+    options = FishOptions(fish=30, time_limit=60)
     rollout = collector(options, steps=60).collect(Settings([]))
     world = tank(options, seeds=tuple(DerivedSeeds(SEEDS).seed(env, 0) for env in range(4)))
     for step in range(60):

@@ -8,11 +8,21 @@ import numpy as np
 
 from longhaul.core.env import Floats, Slots, Start
 from longhaul.core.settings import Settings
-from longhaul.tasks.fish.options import Options, StartOptions
-from longhaul.tasks.fish.school import SchoolFactory, Schools
+from longhaul.tasks.fish.options import FishOptions, FishStartOptions, NeighbourOptions
+from longhaul.tasks.fish.world.school import SchoolFactory, Schools
 from tests.tasks.fish.literal import LiteralSchool
 
-TRAINING_START = StartOptions(drops_last_sector=True)
+TRAINING_START = FishStartOptions(drops_last_sector=True)
+PLAIN_START = FishStartOptions(
+    escape_boost=False,
+    spawn_jitter=0.0,
+    pre_roll_steps=0,
+    heading_bias="",
+    pre_roll_speed_bias="",
+)
+"""The original environment's own defaults: everybody anywhere, the predator in the middle."""
+REFERENCE_OPTIONS = FishOptions(inputs="world", neighbours=NeighbourOptions(inputs=False))
+"""The inputs reference policies read."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,7 @@ class Tank:
 
 
 def tank(
-    options: Options,
+    options: FishOptions,
     *,
     seeds: tuple[int, ...] = (1,),
     starts: tuple[Start | None, ...] | None = None,
@@ -58,7 +68,7 @@ def tank(
 
 
 def placed(
-    options: Options,
+    options: FishOptions,
     fish: tuple[tuple[float, float, float, float], ...],
     *predators: tuple[float, float, float, float],
 ) -> Tank:

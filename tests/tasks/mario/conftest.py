@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longhaul.envs.nes.cartridge import Cartridge
+from longhaul.tasks.mario.console.game import Cartridge
 from tests.tasks.mario.cartridges import game_or_skip
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from longhaul.envs.registration import register
+from longhaul.envs.gymnasium.ids import register
 from longhaul.tasks.mario.game.options import GameOptions
 from longhaul.tasks.mario.gymnasium_env import MarioEnv, MarioVectorEnv
 

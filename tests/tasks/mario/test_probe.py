@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from longhaul.core.errors import ConfigError
-from longhaul.envs.nes.cartridge import Cartridge
+from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.game.options import GameOptions
 from longhaul.tasks.mario.options import Options
 from longhaul.tasks.mario.probe import probe_actions, run_probe, with_forward_action

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.envs.nes.cartridge import Cartridge
+from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.rom import PACKAGE, VARIABLE, RomError, find_rom, packaged_rom
 
 OTHER = Cartridge(bytes(32768), bytes(8192), "vertical")

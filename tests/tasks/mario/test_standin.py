@@ -9,17 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.session import Asked, carry_out
-from longhaul.app.train import begin_run
+from longhaul.app.build.sources import ConfigSources, resolve
+from longhaul.app.session.options import SessionOptions
+from longhaul.app.session.run import run_session
+from longhaul.app.session.start import begin_run
 from longhaul.core.env import Slots, VectorEnv
 from longhaul.core.seeds import EpisodeSeeds
-from longhaul.envs.batched import BatchedVectorEnv
-from longhaul.envs.nes.picture import Picture
-from longhaul.envs.nes.standin.game import stand_in
+from longhaul.envs.serial import BatchedVectorEnv
 from longhaul.runs.reader import read_metrics
 from longhaul.runs.score import read_final_score
-from longhaul.tasks.mario.game import figures as at
+from longhaul.tasks.mario.console.picture import Picture
+from longhaul.tasks.mario.console.standin_rom import stand_in
+from longhaul.tasks.mario.game import reward as at
 from longhaul.tasks.mario.game.games import GameFactory, Games, mario_envs
 from longhaul.tasks.mario.game.options import GameOptions
 from longhaul.tasks.mario.game.stages import ALL_STAGES
@@ -161,8 +162,8 @@ def test_the_stage_after_a_stage_is_the_next_one() -> None:
 def test_its_preset_clears_its_first_stage(tmp_path: Path) -> None:
     """Ten minutes; docs/guide/mario-game.md has what three seeds reached."""
     config = resolve(ConfigSources("mario:standin", overrides=("report.at_end=false",)))
-    run = begin_run(config, tmp_path)
-    assert carry_out(run, config, Asked(quiet=True)) == 0
+    run = begin_run(config, tmp_path).directory
+    assert run_session(run, config, SessionOptions(quiet=True)).exit_code == 0
     score = read_final_score(run)
     assert score is not None
     assert score.value > 0.6
@@ -178,8 +179,8 @@ def test_its_preset_is_chosen_by_itself() -> None:
 def test_a_run_of_a_minute_learns_to_get_further(tmp_path: Path) -> None:
     overrides = ("total_timesteps=120000", "evaluate.every_iterations=0", *NOTHING_AT_THE_END)
     config = resolve(ConfigSources("mario:standin", overrides=overrides))
-    run = begin_run(config, tmp_path)
-    assert carry_out(run, config, Asked(quiet=True)) == 0
+    run = begin_run(config, tmp_path).directory
+    assert run_session(run, config, SessionOptions(quiet=True)).exit_code == 0
     progress = [
         float(row["env/progress"]) for row in read_metrics(run).rows if "env/progress" in row
     ]

@@ -7,19 +7,17 @@ from typing import Any
 
 import pytest
 
-from longhaul.app.config import RunConfig
+from longhaul.app.build.sources import from_values
 from longhaul.core.config import convert, field_docs
 from longhaul.core.env import BatchedEnvs, Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Settings
 from longhaul.envs.config import EnvConfig
-from longhaul.envs.nes.cartridge import Cartridge
 from longhaul.nets.config import PolicyConfig
 from longhaul.tasks.kind import TaskRequest
-from longhaul.tasks.mario.options import Options
-from longhaul.tasks.mario.schedule.options import HelpOptions, ScheduleOptions
+from longhaul.tasks.mario.console.game import Cartridge
+from longhaul.tasks.mario.options import HelpOptions, Options, ScheduleOptions, StartOptions
 from longhaul.tasks.mario.source import GameSource
-from longhaul.tasks.mario.starts.options import StartOptions
 from longhaul.tasks.mario.task import TASK, settings_of, summarise
 
 
@@ -30,7 +28,7 @@ def request(options: Options, argument: str = "") -> TaskRequest:
 @pytest.mark.parametrize("name", TASK.preset_names())
 def test_a_preset_can_be_built(name: str, cartridge: Cartridge) -> None:
     values = tomllib.loads((TASK.presets / f"{name}.toml").read_text())
-    config = convert({"task": "mario", **values}, RunConfig)
+    config = from_values({"task": "mario", **values})
     options = convert(config.options, Options, where="options")
     task = TASK.build(TaskRequest("", options, config.env, config.policy))
     assert isinstance(task.envs, BatchedEnvs)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.verify import Trial, verify
+from longhaul.app.build.sources import ConfigSources, resolve
+from longhaul.app.diagnose.verify import Trial, verify
 
 SMALL = (
     "num_envs=8",

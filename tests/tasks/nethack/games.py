@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longhaul.core.env import Array, Ending, Env, Slots
-from longhaul.tasks.nethack.game_options import GameOptions
-from longhaul.tasks.nethack.source import GameFactory
+from longhaul.tasks.nethack.options import NetHackGameOptions
+from longhaul.tasks.nethack.source import NetHackFactory
 from longhaul.tasks.nethack.vocabulary import ACTION_COUNT
 
 
@@ -42,8 +42,8 @@ class Opened:
         return found
 
 
-def opened(options: GameOptions | None = None) -> Opened:
-    env = GameFactory(options or GameOptions())()
+def opened(options: NetHackGameOptions | None = None) -> Opened:
+    env = NetHackFactory(options or NetHackGameOptions())()
     slots = Slots.allocate(env.spec, 1)
     env.bind(slots)
     return Opened(env, slots)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.compare import compare_runs
+from longhaul.app.experiments.compare import compare_runs
 from longhaul.core.errors import ConfigError
 from longhaul.runs.directory import RunDirectory
 from longhaul.tasks.nethack.players import EXPLORER, RANDOM
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.nethack, pytest.mark.thorough]
 
 def arm(root: Path, name: str, *, cap: int = 40) -> RunDirectory:
     tiny = scaled(2, cap, 2)
-    return trained(root, *tiny, "options.eval_episodes=3", f"name={name}", preset=name)
+    return trained(root, *tiny, "options.eval_episodes=3", f"name={name}", example=name)
 
 
 def test_arms_are_compared_beside_random_and_scripted_games(tmp_path: Path) -> None:

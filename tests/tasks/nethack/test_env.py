@@ -7,7 +7,7 @@ import pytest
 
 from longhaul.core.errors import EnvError
 from longhaul.core.spaces import Discrete, Tier
-from longhaul.tasks.nethack.game_options import GameOptions
+from longhaul.tasks.nethack.options import NetHackGameOptions
 from longhaul.tasks.nethack.source import describe
 from longhaul.tasks.nethack.vocabulary import ACTIONS
 from tests.tasks.nethack.games import Opened, drawn_actions, opened
@@ -26,7 +26,7 @@ def test_a_game_has_23_actions_in_the_order_of_the_task() -> None:
     from nle import nethack
     from nle.env.tasks import TASK_ACTIONS
 
-    assert describe(GameOptions()).action == Discrete(23, ACTIONS)
+    assert describe(NetHackGameOptions()).action == Discrete(23, ACTIONS)
     keys = dict(zip(ACTIONS, TASK_ACTIONS, strict=True))
     assert keys["more"] == nethack.MiscAction.MORE
     assert keys["northwest"] == nethack.CompassDirection.NW
@@ -106,7 +106,7 @@ def test_a_death_keeps_the_score_of_the_last_living_moment(game: Opened) -> None
 
 
 def test_a_game_that_reaches_the_cap_is_cut_not_ended() -> None:
-    one = opened(GameOptions(max_steps=30))
+    one = opened(NetHackGameOptions(max_steps=30))
     endings = list(one.play(4, drawn_actions(100, 4)))
     assert len(endings) == 31
     assert endings[-1] is not None
@@ -127,9 +127,9 @@ def test_the_terms_add_up_to_the_reward(game: Opened) -> None:
 
 
 def test_cap_rules_and_layout_are_part_of_the_identity() -> None:
-    assert describe(GameOptions()).tier is Tier.REPLAY
-    assert "cap 2000" in describe(GameOptions()).id
-    assert describe(GameOptions()).id != describe(GameOptions(max_steps=500)).id
+    assert describe(NetHackGameOptions()).tier is Tier.REPLAY
+    assert "cap 2000" in describe(NetHackGameOptions()).id
+    assert describe(NetHackGameOptions()).id != describe(NetHackGameOptions(max_steps=500)).id
 
 
 def test_a_hard_start_is_refused(game: Opened) -> None:

@@ -5,8 +5,8 @@ import pytest
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.seeds import DerivedSeeds, Seeds
-from longhaul.tasks.nethack.evaluation import figures, intervals, one_cap, record, suites
-from longhaul.tasks.nethack.options import Options
+from longhaul.tasks.nethack.evaluation import evaluation_metrics, intervals, one_cap, record, suites
+from longhaul.tasks.nethack.options import NetHackOptions
 
 
 def episode(score: float, *, cap: int = 2000, reason: str = "death", level: int = 1) -> Episode:
@@ -16,7 +16,7 @@ def episode(score: float, *, cap: int = 2000, reason: str = "death", level: int 
 
 def test_figures_are_of_the_true_score() -> None:
     games = [episode(10.0), episode(30.0, level=3, reason="cap"), episode(110.0)]
-    found = figures(games)
+    found = evaluation_metrics(games)
     assert found["eval/score"] == 50.0
     assert found["eval/score_median"] == 30.0
     assert found["eval/score_max"] == 110.0
@@ -29,7 +29,7 @@ def test_figures_are_of_the_true_score() -> None:
 
 def test_games_of_different_caps_are_not_compared() -> None:
     games = [episode(10.0), episode(30.0, cap=500)]
-    for measure in (figures, record, one_cap):
+    for measure in (evaluation_metrics, record, one_cap):
         with pytest.raises(ConfigError, match=r"different caps are not compared.*500, 2000"):
             measure(games)
 
@@ -37,7 +37,7 @@ def test_games_of_different_caps_are_not_compared() -> None:
 def test_intervals_hold_the_figure_and_are_the_same_every_time() -> None:
     games = [episode(float(score)) for score in range(0, 200, 5)]
     low, high = intervals(games)["eval/score"]
-    assert low < figures(games)["eval/score"] < high
+    assert low < evaluation_metrics(games)["eval/score"] < high
     assert intervals(games) == intervals(games)
 
 
@@ -49,7 +49,7 @@ def test_the_record_keeps_cap_seed_and_end_of_every_game() -> None:
 
 
 def test_held_out_games_are_never_dealt_while_training() -> None:
-    find = suites(Options())
+    find = suites(NetHackOptions())
     held_out = {case.seed for case in find("held-out").cases}
     rehearsal = {case.seed for case in find("rehearsal").cases}
     dealt = DerivedSeeds(Seeds(1))
@@ -62,8 +62,8 @@ def test_held_out_games_are_never_dealt_while_training() -> None:
 
 def test_a_suite_that_is_not_there_is_told_with_those_that_are() -> None:
     with pytest.raises(ConfigError, match=r"'held-in'; did you mean 'held-out'\?.*rehearsal"):
-        suites(Options())("held-in")
+        suites(NetHackOptions())("held-in")
 
 
 def test_a_suite_says_under_which_cap_it_is_played() -> None:
-    assert suites(Options(max_steps=500))("rehearsal").envs.spec.id.find("cap 500") > 0
+    assert suites(NetHackOptions(max_steps=500))("rehearsal").envs.spec.id.find("cap 500") > 0

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from longhaul.tasks.nethack.rule_lint import read_rules
+from longhaul.tasks.nethack.rules import read_rules
 from longhaul.tasks.nethack.vocabulary import ATOM_COUNT, ATOM_NAMES, ATOMS
 from tests.tasks.nethack.matching import BEST, CHANNELS, WEIGHTS, Matcher, Query
 

@@ -3,10 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from longhaul.core.suite import Case
-from longhaul.tasks.nethack.evaluation import figures, intervals, suites
-from longhaul.tasks.nethack.game_options import GameOptions
-from longhaul.tasks.nethack.options import Options
+from longhaul.core.evaluation import Case
+from longhaul.tasks.nethack.evaluation import evaluation_metrics, intervals, suites
+from longhaul.tasks.nethack.options import NetHackGameOptions, NetHackOptions
 from longhaul.tasks.nethack.players import EXPLORER, RANDOM, Explorer, play_cases, play_references
 
 pytestmark = pytest.mark.nethack
@@ -14,17 +13,17 @@ pytestmark = pytest.mark.nethack
 
 def test_references_play_every_case_under_the_cap() -> None:
     cases = (Case(3), Case(4))
-    played = play_references(GameOptions(max_steps=60), cases)
+    played = play_references(NetHackGameOptions(max_steps=60), cases)
     assert set(played) == {RANDOM, EXPLORER}
     for games in played.values():
         assert [game.seed for game in games] == [3, 4]
-        assert figures(games)["eval/step_cap"] == 60
-    assert played == play_references(GameOptions(max_steps=60), cases)
+        assert evaluation_metrics(games)["eval/step_cap"] == 60
+    assert played == play_references(NetHackGameOptions(max_steps=60), cases)
 
 
 def test_the_explorer_goes_down_the_stairs_it_finds() -> None:
     games = play_cases(
-        GameOptions(max_steps=600),
+        NetHackGameOptions(max_steps=600),
         [Case(seed) for seed in range(6)],
         Explorer(np.random.default_rng(1)),
     )
@@ -34,6 +33,6 @@ def test_the_explorer_goes_down_the_stairs_it_finds() -> None:
 @pytest.mark.slow
 def test_the_anchors_are_where_they_were_measured() -> None:
     """200 held-out games at cap 2000: random 30 +- 10; the script far above it."""
-    played = suites(Options())("held-out").references()
-    assert figures(played[RANDOM])["eval/score"] == pytest.approx(30, abs=10)
+    played = suites(NetHackOptions())("held-out").references()
+    assert evaluation_metrics(played[RANDOM])["eval/score"] == pytest.approx(30, abs=10)
     assert intervals(played[EXPLORER])["eval/score"][0] > intervals(played[RANDOM])["eval/score"][1]

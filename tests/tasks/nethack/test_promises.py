@@ -8,21 +8,23 @@ from typing import Any
 
 import pytest
 
+from longhaul.app.artefacts.records import StudyRequest, study_run
 from longhaul.app.bench.training import measure_rollouts
-from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.evaluate import EvaluationRequest, evaluate_run
-from longhaul.app.session import Asked, carry_out
-from longhaul.app.study import StudyRequest, study_run
-from longhaul.app.suite_evaluation import SuiteRequest
-from longhaul.app.suite_report import SuiteReport
-from longhaul.app.train import begin_run
+from longhaul.app.build.sources import ConfigSources, resolve
+from longhaul.app.evaluation.evaluate import EvaluationRequest, evaluate_run
+from longhaul.app.evaluation.load import Run
+from longhaul.app.evaluation.suites import SuiteReport, SuiteRequest
+from longhaul.app.session.options import SessionOptions
+from longhaul.app.session.run import run_session
+from longhaul.app.session.start import begin_run
 from longhaul.tasks.nethack.evaluation import intervals, suites
-from longhaul.tasks.nethack.options import Options
+from longhaul.tasks.nethack.options import NetHackOptions
 from longhaul.tasks.nethack.players import RANDOM
 from longhaul.tasks.nethack.policy.study import SUMMARY_FILE
 
 pytestmark = [pytest.mark.nethack, pytest.mark.slow]
 
+EXAMPLES = Path(__file__).parents[3] / "examples" / "nethack"
 LEAST_STEPS_A_SECOND = 1500
 """On two cores; what is reached on them alone is in the guide."""
 STEPS = 300_000
@@ -32,7 +34,7 @@ MOST_STEP_ENTROPY = 0.6
 LEAST_INFORMATION = 0.1
 
 
-def trained(preset: str, root: Path) -> tuple[Path, SuiteReport]:
+def trained(example: str, root: Path) -> tuple[Path, SuiteReport]:
     """Return a whole run through all three phases and its 200 held-out games."""
     overrides = (
         f"total_timesteps={STEPS}",
@@ -40,16 +42,18 @@ def trained(preset: str, root: Path) -> tuple[Path, SuiteReport]:
         "evaluate.final_episodes=0",
         "report.at_end=false",
     )
-    config = resolve(ConfigSources("nethack", preset=preset, overrides=overrides))
-    run = begin_run(config, root)
-    assert carry_out(run, config, Asked(quiet=True)) == 0
-    report = evaluate_run(run.path, EvaluationRequest(suites=SuiteRequest(references=False)))
+    config = resolve(
+        ConfigSources("nethack", file=EXAMPLES / f"{example}.toml", overrides=overrides)
+    )
+    run = begin_run(config, root).directory
+    assert run_session(run, config, SessionOptions(quiet=True)).exit_code == 0
+    report = evaluate_run(Run(run), EvaluationRequest(suites=SuiteRequest(references=False)))
     assert isinstance(report, SuiteReport)
     return run.path, report
 
 
 def specialisation(run: Path) -> dict[str, Any]:
-    study_run(run, StudyRequest(episodes=STUDIED))
+    study_run(Run(run), StudyRequest(episodes=STUDIED))
     found: dict[str, Any] = json.loads((run / "evaluations" / SUMMARY_FILE).read_bytes())
     return found
 
@@ -71,7 +75,7 @@ def test_a_trained_player_is_better_than_chance_on_games_it_never_saw(
     assert len(held_out.episodes) == 200
     assert held_out.metrics["eval/step_cap"] == 2000
     assert held_out.metrics["eval/score"] > LEAST_SCORE
-    random = suites(Options())("held-out").references()[RANDOM]
+    random = suites(NetHackOptions())("held-out").references()[RANDOM]
     assert held_out.intervals["eval/score"][0] > intervals(random)["eval/score"][1]
 
 

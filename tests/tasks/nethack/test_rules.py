@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from longhaul.core.errors import ConfigError
-from longhaul.tasks.nethack.rule_lint import FEWEST_OPERATORS, lint, read_rules
-from longhaul.tasks.nethack.rules import OWN_RULES, parse_rules
+from longhaul.tasks.nethack.rules import FEWEST_OPERATORS, OWN_RULES, lint, parse_rules, read_rules
 from longhaul.tasks.nethack.vocabulary import ATOM_NAMES, EXPERTS
 
 OWN = OWN_RULES.read_text(encoding="utf-8")

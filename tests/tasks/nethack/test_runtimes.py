@@ -16,13 +16,13 @@ from longhaul.core.env import VectorEnv
 from longhaul.envs.config import ProcessesConfig
 from longhaul.envs.processes.vector import ProcessVectorEnv
 from longhaul.envs.serial import SerialVectorEnv
-from longhaul.tasks.nethack.game_options import GameOptions, MapOptions
+from longhaul.tasks.nethack.options import MapOptions, NetHackGameOptions
 from longhaul.tasks.nethack.source import game_envs
 from tests.contracts.vector_env_contract import SEEDS, Record, assert_same, play, wishes
 
 pytestmark = pytest.mark.nethack
 
-CAPPED = GameOptions(max_steps=70, map=MapOptions(view=True))
+CAPPED = NetHackGameOptions(max_steps=70, map=MapOptions(view=True))
 
 
 def workers(count: int) -> ProcessesConfig:

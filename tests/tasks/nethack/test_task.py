@@ -6,16 +6,16 @@ import sys
 
 import pytest
 
-from longhaul.app.assemble import build_task
-from longhaul.app.configure import ConfigSources, resolve
+from longhaul.app.build.components import build_task
+from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.core.env import Episode, SingleEnvs
 from longhaul.core.errors import ConfigError
-from longhaul.core.run_log import RunLog
+from longhaul.core.evaluation import RunLog
 from longhaul.core.task import Task
 from longhaul.nets.actor_critic import ActorCritic
-from longhaul.tasks.nethack.game_options import GameOptions, MapOptions
+from longhaul.tasks.nethack.options import MapOptions, NetHackGameOptions
 from longhaul.tasks.nethack.policy.network import ExpertPolicy
-from longhaul.tasks.nethack.rule_records import RULES_FILE, rule_records
+from longhaul.tasks.nethack.rules import RULES_FILE, rule_records
 from longhaul.tasks.nethack.source import describe, rules_of
 from longhaul.tasks.nethack.task import summarise
 from longhaul.tasks.nethack.vocabulary import CROP, MESSAGE, PACK, STATE
@@ -39,14 +39,14 @@ def test_games_run_in_processes_of_their_own_and_compile_ahead() -> None:
 
 def test_a_worker_needs_no_torch_to_play() -> None:
     """It would cost every worker seconds and hundreds of megabytes."""
-    code = "import sys; from longhaul.tasks.nethack.source import GameFactory; "
+    code = "import sys; from longhaul.tasks.nethack.source import NetHackFactory; "
     code += "assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_map_is_seen_only_if_asked_for() -> None:
-    assert CROP not in describe(GameOptions()).observation
-    seen = describe(GameOptions(map=MapOptions(view=True, size=11))).observation
+    assert CROP not in describe(NetHackGameOptions()).observation
+    seen = describe(NetHackGameOptions(map=MapOptions(view=True, size=11))).observation
     assert seen[CROP].shape == (11, 11)
     assert {MESSAGE, PACK, STATE} <= seen.keys()
 

@@ -1,107 +1,63 @@
-"""Measuring training speed, beside a peer and in one run."""
+"""Measuring training speed."""
 
 from __future__ import annotations
 
-import json
-import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
-from longhaul.app.assemble import build_collector, build_policy, build_settings, build_task
-from longhaul.app.config import RunConfig
-from longhaul.app.registry import find_kind
-from longhaul.app.session import Asked, carry_out
-from longhaul.app.text import columns
-from longhaul.app.train import begin_run
+from longhaul.app.bench.table import Speeds, SpeedTable, ratio
+from longhaul.app.build.components import (
+    CollectorMonitor,
+    build_collector,
+    build_policy,
+    build_settings,
+    build_task,
+)
+from longhaul.app.build.config import RunConfig
+from longhaul.app.build.sources import find_kind
+from longhaul.app.diagnose.trials import modes
+from longhaul.app.session.options import SessionOptions
+from longhaul.app.session.run import run_session
+from longhaul.app.session.start import begin_run
+from longhaul.core.control import Progress
+from longhaul.core.env import EnvSource
 from longhaul.core.errors import ConfigError
-from longhaul.core.progress import Progress
+from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.engine.stop import Until
-from longhaul.engine.watch import STAGES
+from longhaul.engine.summary import STAGES
+from longhaul.envs.build import Supervision, make_vector_env
+from longhaul.envs.checks import allowed_actions, random_actions
+from longhaul.envs.config import EnvConfig, Runtime
+from longhaul.envs.processes.vector import share_out
 from longhaul.runs.reader import read_metrics
 
-PEERS = ("none", "sb3")
 LEAST_STEPS = 100_000
 LEAST_ITERATIONS = 12
+OURS, ROLLOUTS = "longhaul", "longhaul, rollouts alone"
+
+Peer = Callable[[RunConfig], float]
+"""Returns the steps a second another trainer makes under the same conditions."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchRequest:
     """What to measure."""
 
-    peer: str = "none"
     total_timesteps: int = 0
     """Steps of each measurement; 0: as many as are enough."""
     repeats: int = 3
 
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The speed of one system, once per repeat."""
-
-    name: str
-    steps_per_second: tuple[float, ...]
-    shares: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def median(self) -> float:
-        """The middle one."""
-        return statistics.median(self.steps_per_second)
-
-
-@dataclass(frozen=True, slots=True)
-class Benchmark:
-    """Speeds measured in turn on one machine."""
-
-    task: str
-    conditions: str
-    ours: Measured
-    rollouts: Measured
-    """The same without learning: the environments and the policy's choices."""
-    peer: Measured | None
-
-    @property
-    def ratios(self) -> tuple[float, ...]:
-        """Ours over the peer's, repeat by repeat."""
-        if self.peer is None:
-            return ()
-        pairs = zip(self.ours.steps_per_second, self.peer.steps_per_second, strict=True)
-        return tuple(a / b for a, b in pairs)
-
-    @property
-    def _measured(self) -> tuple[Measured, ...]:
-        return tuple(m for m in (self.ours, self.rollouts, self.peer) if m is not None)
-
-    def as_text(self) -> str:
-        """Return a table of speeds, ratios and time shares."""
-        rows = [
-            (m.name, f"{m.median:,.0f}", " ".join(f"{s:,.0f}" for s in m.steps_per_second))
-            for m in self._measured
-        ]
-        lines = [self.conditions, columns(rows, header=(self.task, "steps/s", "each repeat"))]
-        if self.ratios:
-            each = " ".join(f"{ratio:.2f}" for ratio in self.ratios)
-            lines.append(f"ratio {statistics.median(self.ratios):.2f} (each repeat: {each})")
-        shares = ", ".join(f"{name} {100 * s:.0f} %" for name, s in self.ours.shares.items())
-        lines.append(f"longhaul's time: {shares}")
-        return "\n\n".join(lines)
-
-    def as_json(self) -> str:
-        """Return the measurements for programs."""
-        return json.dumps(
-            {
-                "task": self.task,
-                "conditions": self.conditions,
-                "steps_per_second": {m.name: m.steps_per_second for m in self._measured},
-                "ratios": self.ratios,
-                "shares": self.ours.shares,
-            }
-        )
+    def __post_init__(self) -> None:
+        if self.repeats < 1:
+            raise ConfigError("--repeats must be at least 1")
 
 
 class Stopwatch:
@@ -157,30 +113,31 @@ def bench_preset(task: str) -> str:
     return "bench" if "bench" in find_kind(task).preset_names() else ""
 
 
-def bench_training(config: RunConfig, request: BenchRequest) -> Benchmark:
-    """Measure us and the peer in turn, with the same network, batch and epochs."""
-    if request.peer not in PEERS:
-        raise ConfigError(f"--peer {request.peer!r} is not known; use one of {', '.join(PEERS)}")
-    if request.repeats < 1:
-        raise ConfigError("--repeats must be at least 1")
+def bench_training(
+    config: RunConfig, request: BenchRequest, peers: Mapping[str, Peer] | None = None
+) -> SpeedTable:
+    """Measure training, rollouts alone and the given peers in turn, under the same conditions."""
     config = only_training(config, request.total_timesteps)
-    peer = find_peer(request.peer)
-    ours: list[float] = []
-    rollouts: list[float] = []
-    theirs: list[float] = []
     shares: dict[str, float] = {}
-    for _ in range(request.repeats):
+
+    def ours(config: RunConfig) -> float:
+        nonlocal shares
         speed, shares = measure_ours(config)
-        ours.append(speed)
-        rollouts.append(measure_rollouts(config))
-        if peer is not None:
-            theirs.append(peer(config))
-    return Benchmark(
+        return speed
+
+    systems: dict[str, Peer] = {OURS: ours, ROLLOUTS: measure_rollouts, **(peers or {})}
+    found: dict[str, list[float]] = {name: [] for name in systems}
+    for _ in range(request.repeats):
+        for name, measure in systems.items():
+            found[name].append(measure(config))
+    split = ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items())
+    return SpeedTable(
         config.task,
         conditions(config),
-        Measured("longhaul", tuple(ours), shares),
-        Measured("longhaul, rollouts alone", tuple(rollouts)),
-        Measured(request.peer, tuple(theirs)) if theirs else None,
+        tuple(Speeds(name, tuple(each)) for name, each in found.items()),
+        {f"{OURS} / {peer}": ratio(found[OURS], found[peer]) for peer in peers or ()},
+        notes=(f"longhaul's time: {split}",),
+        values={"shares": shares},
     )
 
 
@@ -205,7 +162,7 @@ def measure_rollouts(config: RunConfig) -> float:
     torch.set_num_threads(config.threads)
     policy = build_policy(config, task, torch.device("cpu"))
     alone = replace(config, collect=replace(config.collect, overlap=False))
-    collector = build_collector(alone, task, policy)
+    collector = build_collector(alone, task, policy, CollectorMonitor())
     rows = config.num_envs * task.envs.spec.rows * config.collect.steps
     count = max(config.total_timesteps // rows, 1)
     try:
@@ -218,7 +175,7 @@ def measure_rollouts(config: RunConfig) -> float:
         collector.close()
 
 
-def conditions(config: RunConfig, also: str = "the same network on both sides") -> str:
+def conditions(config: RunConfig, also: str = "the same network on all sides") -> str:
     """Return in one line what was measured."""
     learn = config.learn
     return (
@@ -249,18 +206,117 @@ def time_shares(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 def measure_run(config: RunConfig, watch: Until) -> list[dict[str, Any]]:
     """Train a complete run in a temporary place and return its metrics."""
     with TemporaryDirectory(prefix="longhaul-bench-") as folder:
-        run = begin_run(config, Path(folder))
-        code = carry_out(run, config, Asked(quiet=True), also_until=watch)
+        run = begin_run(config, Path(folder)).directory
+        code = run_session(run, config, SessionOptions(quiet=True), also_until=watch).exit_code
         if code:
             # A signal ended the run: it is meant for the whole measurement.
             raise SystemExit(code)
         return list(read_metrics(run).rows)
 
 
-def find_peer(name: str) -> Callable[[RunConfig], float] | None:
-    """Return how to measure a peer, if one is wanted."""
-    if name == "none":
-        return None
-    from longhaul.app.peers.sb3 import measure_sb3
+WARM_UP_SHARE = 0.2
+BATCH = 8  # steps between two looks at the clock
+DRAWN = 64  # actions are drawn before the clock starts, and used again
 
-    return measure_sb3
+Advance = Callable[[int], None]
+"""Takes the n-th step in every environment."""
+System = Callable[[], AbstractContextManager[Advance]]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvBenchRequest:
+    """What to measure."""
+
+    num_envs: int = 16
+    runtime: str = "both"
+    seconds: float = 2.0
+    repeats: int = 3
+
+    def __post_init__(self) -> None:
+        for flag, value in (("--num-envs", self.num_envs), ("--repeats", self.repeats)):
+            if value < 1:
+                raise ConfigError(f"{flag} must be at least 1, not {value}")
+        if not self.seconds > 0:
+            raise ConfigError(f"--seconds must be more than 0, not {self.seconds}")
+
+
+def bench_env(
+    config: RunConfig, request: EnvBenchRequest, peers: Mapping[str, System] | None = None
+) -> SpeedTable:
+    """Measure our runtimes and the given peers in turn on the same environment."""
+    source = build_task(config).envs
+    ours: dict[str, System] = {
+        f"longhaul {mode}": partial(our_vector, source, mode, request.num_envs, config.env)
+        for mode in modes(source, request.runtime)
+    }
+    systems = {**ours, **(peers or {})}
+    rows = request.num_envs * source.spec.rows
+    found: dict[str, list[float]] = {name: [] for name in systems}
+    for _ in range(request.repeats):
+        for name, system in systems.items():
+            with system() as advance:
+                found[name].append(rows * steps_per_second(advance, seconds=request.seconds))
+    return SpeedTable(
+        config.task,
+        env_conditions(source, config.env, request),
+        tuple(Speeds(name, tuple(each)) for name, each in found.items()),
+        {
+            f"{mine} / {peer}": ratio(found[mine], found[peer])
+            for mine in ours
+            for peer in peers or ()
+        },
+    )
+
+
+def env_conditions(source: EnvSource, env: EnvConfig, request: EnvBenchRequest) -> str:
+    """Return in one line what was measured."""
+    shown = ", ".join(f"{p.dtype} {p.shape}" for p in source.spec.observation.values())
+    workers = len(share_out(request.num_envs, env.processes.workers))
+    return (
+        f"{request.num_envs} envs that show {shown}; random actions drawn before; "
+        f"{request.seconds:g} s each, in turn; longhaul's processes runtime has {workers} worker(s)"
+    )
+
+
+@contextmanager
+def our_vector(
+    source: EnvSource, runtime: Runtime, num_envs: int, env: EnvConfig
+) -> Iterator[Advance]:
+    """Give one of our runtimes, reset and ready to step."""
+    vector = make_vector_env(
+        source,
+        count=num_envs,
+        seeds=DerivedSeeds(Seeds(1), "bench"),
+        runtime=runtime,
+        threads=env.threads,
+        supervision=Supervision.of(env),
+    )
+    try:
+        drawn = random_actions(replace(source.spec, rows=vector.rows), DRAWN, 1)
+        vector.reset()
+
+        def advance(number: int) -> None:
+            vector.step(allowed_actions(source.spec, vector.slots, drawn[number % DRAWN]))
+
+        yield advance
+    finally:
+        vector.close()
+
+
+def steps_per_second(
+    advance: Advance, *, seconds: float, clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Return vector steps a second, after a warm-up that does not count."""
+    _advance_for(advance, seconds * WARM_UP_SHARE, clock)
+    steps, took = _advance_for(advance, seconds, clock)
+    return steps / took
+
+
+def _advance_for(advance: Advance, seconds: float, clock: Callable[[], float]) -> tuple[int, float]:
+    began = clock()
+    steps = 0
+    while (took := clock() - began) < seconds or not steps:
+        for _ in range(BATCH):
+            advance(steps)
+            steps += 1
+    return steps, took

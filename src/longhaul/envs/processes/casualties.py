@@ -6,10 +6,8 @@ from longhaul.core.env import EnvEvent, SingleEnvs
 from longhaul.core.errors import EnvError
 from longhaul.core.state import State
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.faults import Listeners
-from longhaul.envs.losses import GivenUp, LostEpisodes
-from longhaul.envs.processes.episodes import RunningEpisodes
-from longhaul.envs.processes.repro import make_repro
+from longhaul.envs.faults import GivenUp, Listeners, LostEpisodes
+from longhaul.envs.processes.repro import RunningEpisodes, make_repro
 from longhaul.envs.processes.supervisor import Outcome
 
 

@@ -15,10 +15,10 @@ from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.spaces import Tier
 from longhaul.core.state import State
 from longhaul.envs.config import ProcessesConfig
+from longhaul.envs.faults import Border
 from longhaul.envs.guard import Fault as SlotFault
 from longhaul.envs.guard import SlotGuard
 from longhaul.envs.ledger import OwnPaceLedger
-from longhaul.envs.losses import Border
 from longhaul.envs.processes.messages import Answer, Loss
 from longhaul.envs.processes.supervisor import Job
 from longhaul.envs.processes.vector import REBASE_TICKS, ProcessVectorEnv

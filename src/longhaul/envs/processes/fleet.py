@@ -16,15 +16,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from longhaul.core.env import SingleEnvs
+from longhaul.core.env import SingleEnvs, WorkerState
 from longhaul.core.errors import ConfigError, LonghaulError
-from longhaul.core.workers import WorkerState
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.processes.channel import SLICE_SECONDS, ChannelClosedError
-from longhaul.envs.processes.deadlines import Deadlines
 from longhaul.envs.processes.descendants import Guard, new_mark
+from longhaul.envs.processes.limits import Deadlines
 from longhaul.envs.processes.mailbox import COUNT, ENV, POSITION, STAGE, WORDS, Mailbox
-from longhaul.envs.processes.messages import Answer, Hello, Kind, Loss, Order, Stage
+from longhaul.envs.processes.messages import (
+    SLICE_SECONDS,
+    Answer,
+    ChannelClosedError,
+    Hello,
+    Kind,
+    Loss,
+    Order,
+    Stage,
+)
 from longhaul.envs.processes.process import WorkerProcess, start_worker
 
 STEP_ALL = Order(Kind.STEP)

@@ -9,13 +9,12 @@ from typing import Any
 
 from longhaul.core.errors import EnvError
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.faults import Fault, FaultKind, Listeners
-from longhaul.envs.losses import GivenUp
-from longhaul.envs.processes.budget import RestartBudget, StrikeBook
-from longhaul.envs.processes.episodes import RunningEpisodes
+from longhaul.envs.faults import Fault, FaultKind, GivenUp, Listeners
+from longhaul.envs.guard import with_trace
 from longhaul.envs.processes.fleet import Fleet, Stuck
+from longhaul.envs.processes.limits import RestartBudget, StrikeBook
 from longhaul.envs.processes.messages import CLOSE_FAILED, Answer, Kind, Loss, Order, Raised, Stage
-from longhaul.envs.user_code import with_trace
+from longhaul.envs.processes.repro import RunningEpisodes
 
 Todo = dict[int, list[int]]
 """The envs still to be served, by worker."""

@@ -16,15 +16,14 @@ from longhaul.core.settings import Settings
 from longhaul.core.spaces import Tier
 from longhaul.core.state import State
 from longhaul.envs.config import ProcessesConfig
+from longhaul.envs.faults import Border, GivenUp
 from longhaul.envs.lockstep import Lockstep
-from longhaul.envs.losses import Border, GivenUp
 from longhaul.envs.processes.casualties import Casualties
-from longhaul.envs.processes.episodes import RunningEpisodes
 from longhaul.envs.processes.fleet import Fleet
+from longhaul.envs.processes.limits import MemoryWatch, check_room
 from longhaul.envs.processes.mailbox import Layout, Mailbox
-from longhaul.envs.processes.memory_watch import MemoryWatch
 from longhaul.envs.processes.messages import Answer, Kind, Loss, Order, Stage
-from longhaul.envs.processes.room import check_room
+from longhaul.envs.processes.repro import RunningEpisodes
 from longhaul.envs.processes.supervisor import Job, Supervisor
 from longhaul.envs.replay_log import replay_mismatch
 

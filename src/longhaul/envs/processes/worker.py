@@ -15,15 +15,8 @@ from longhaul.core.env import Array, Ending, Env, empty_actions
 from longhaul.core.errors import EnvError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import EnvSpec
-from longhaul.envs.guard import bounded
-from longhaul.envs.processes.apart import FAILURES
-from longhaul.envs.processes.channel import (
-    HEADER,
-    ChannelClosedError,
-    receive_exactly,
-    send_message,
-)
-from longhaul.envs.processes.entry import leave_signals_to_the_trainer, mark
+from longhaul.envs.guard import LONGEST_TRACE, bounded, trace_of, words_of
+from longhaul.envs.processes.isolated import FAILURES
 from longhaul.envs.processes.mailbox import (
     BUCKETS,
     CONSTRUCT_TIMES,
@@ -37,17 +30,21 @@ from longhaul.envs.processes.mailbox import (
 )
 from longhaul.envs.processes.messages import (
     CLOSE_FAILED,
+    HEADER,
     Answer,
     Beginning,
+    ChannelClosedError,
     Hello,
     Kind,
     Playback,
     Played,
     Raised,
     Stage,
+    receive_exactly,
+    send_message,
 )
+from longhaul.envs.processes.process import leave_signals_to_the_trainer, mark
 from longhaul.envs.replay_log import observation_digest
-from longhaul.envs.user_code import LONGEST_TRACE, trace_of, words_of
 
 
 def serve(line: socket.socket, memory: int, generation: int) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.parts import Recorded
-from longhaul.core.progress import Progress
-from longhaul.runs.clocks import Clocks
+from longhaul.core.control import Progress
+from longhaul.core.parts import Recorded, RunListener
+from longhaul.runs.lock import Clocks
 from longhaul.runs.track.tracker import Point, Tracker
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Feed:
     histogram_seconds: float = 60.0  # 0: no histograms
 
 
-class BackgroundTracker:
+class BackgroundTracker(RunListener):
     """Follows a run for a tracker; what does not fit into the queue is dropped and counted."""
 
     def __init__(
@@ -104,7 +104,7 @@ class BackgroundTracker:
             return None
         return "" if self._is_open else self._problem
 
-    def see(self, recorded: Recorded) -> None:
+    def iteration(self, recorded: Recorded) -> None:
         """Queue one iteration, or drop it if the queue is full."""
         self._latest = recorded.progress
         self._returns += [episode.episode_return for episode in recorded.episodes]

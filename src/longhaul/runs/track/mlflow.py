@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from longhaul.core.progress import Progress
+from longhaul.core.control import Progress
 from longhaul.runs.track.tracker import NOTHING, MissingPackageError, Point, Subject
 
 try:

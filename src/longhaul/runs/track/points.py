@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from longhaul.core.control import Progress
 from longhaul.core.metrics import Alias, alias_curves
 from longhaul.core.parts import Recorded
-from longhaul.core.progress import Progress
 from longhaul.core.settings import SettingValue
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.jsonl import Row, iterate_rows
+from longhaul.runs.logs.jsonl import Row, iterate_rows
 from longhaul.runs.reader import merged_rows
 from longhaul.runs.track.tracker import Point
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from longhaul.core.control import Progress
 from longhaul.core.errors import ConfigError
-from longhaul.core.progress import Progress
 
 NOTHING = -1
 """The steps up to which a tracker that knows nothing of the run has it."""

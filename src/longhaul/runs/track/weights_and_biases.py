@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from longhaul.core.progress import Progress
+from longhaul.core.control import Progress
 from longhaul.runs.track.tracker import NOTHING, MissingPackageError, Point, Subject
 
 try:

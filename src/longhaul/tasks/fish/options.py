@@ -5,12 +5,149 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting
-from longhaul.tasks.fish.bias import Sectors
-from longhaul.tasks.fish.schedule_options import TrainingOptions
-from longhaul.tasks.fish.tail.joint import JointBias
-from longhaul.tasks.fish.tail.options import TailOptions
+from longhaul.tasks.fish.hard_starts.files import Applied
+from longhaul.tasks.fish.hard_starts.laps import LapRules
+from longhaul.tasks.fish.hard_starts.stages import (
+    LowWarning,
+    StageSpec,
+    by_type,
+    parse_stages,
+    with_reinjections,
+)
+from longhaul.tasks.fish.training.options import TrainingOptions
+from longhaul.tasks.fish.world.starts import JointBias
+
+
+@dataclass(frozen=True, slots=True)
+class TailOptions:
+    """Bad starts that are dealt again in training."""
+
+    stages: str = ""
+    """Which starts when: `iterations:path|key=value;...` with the keys type, label and velocities
+    (before or after); `-` for the path is a rest. Empty: none, or `path`."""
+    path: str = ""
+    """A file of starts that makes one stage of `iterations`, in place of `stages`."""
+    iterations: int = 0
+    """Length of that stage."""
+    unit: Literal["iterations", "resets"] = "iterations"
+    """What a stage's length is counted in: iterations, or as many resets as there are schools for
+    each of them."""
+    velocities: Applied = "after"
+    """When a bare velocity is given to the predator: before its pre-roll, as the original did, or
+    after it."""
+    per_iteration: int = 0
+    """Most bad starts dealt in an iteration; 0: every school that begins anew takes one."""
+    force_reset_steps: int = 0
+    """Cut episodes after so many steps, so that more starts are dealt; 0: never."""
+    keep: str = ""
+    """Types that stay present in the stages of all others, `type:share,...`."""
+    min_reinjections: str = ""
+    """How often a type must come back at least, `type:number,...`; its last stage is repeated at
+    the end until it does."""
+    decay: float = 1.0
+    """Weight of a start after each replay, as a share of that before; below 1, fresh starts come
+    first."""
+    filter_window: int = 0
+    """Replays in a row that must go badly before a start is set aside; 0: none is."""
+    filter_lost: float = 0.5
+    """Share of fish lost from which on a replay went badly."""
+    filter_rest: int = 20
+    """Iterations for which a start stays aside."""
+    gate_spared: float = 0.25
+    """Share of a stage's starts, the hardest, left out of the lap after the gate moved."""
+    warn_ratio: float = 0.65
+    """Warn when this share of all stages or less remains; 0: never."""
+    warn_patience: int = 3
+    """Iterations in a row before the warning."""
+
+    def __post_init__(self) -> None:
+        for name, value, low in (
+            ("iterations", self.iterations, 0),
+            ("per_iteration", self.per_iteration, 0),
+            ("force_reset_steps", self.force_reset_steps, 0),
+            ("warn_patience", self.warn_patience, 1),
+        ):
+            if value < low:
+                raise ConfigError(f"options.tail.{name} = {value} must be at least {low}")
+        if not self.warn_ratio <= 1:
+            raise ConfigError(f"options.tail.warn_ratio = {self.warn_ratio} must be at most 1")
+        if self.path and self.stages:
+            raise ConfigError("options.tail has both stages and path; drop one of them")
+        if bool(self.path) != bool(self.iterations):
+            raise ConfigError("options.tail.path and options.tail.iterations go together")
+        self.rules()
+        self.specs()
+
+    def rules(self) -> LapRules:
+        """Return how starts are preferred, spared and set aside."""
+        return LapRules(
+            decay=self.decay,
+            window=self.filter_window,
+            lost=self.filter_lost,
+            rest=self.filter_rest,
+            spared=self.gate_spared,
+        )
+
+    def specs(self) -> tuple[StageSpec, ...]:
+        """Return the stages, those that are repeated included; none without bad starts."""
+        where = "options.tail.stages"
+        text = self.stages
+        if self.path:
+            where, text = "options.tail.path", f"{self.iterations}:{self.path}"
+        stages = parse_stages(text, where=where, applied=self.velocities)
+        where = "options.tail.min_reinjections"
+        return with_reinjections(stages, by_type(self.min_reinjections, where=where), where=where)
+
+    def low_warning(self) -> LowWarning:
+        """Return when to warn."""
+        return LowWarning(self.warn_ratio, self.warn_patience)
+
+
+@dataclass(frozen=True, slots=True)
+class Sectors:
+    """Intervals with weights; none means that nothing is drawn."""
+
+    intervals: tuple[tuple[float, float, float], ...]  # low, high, weight
+
+    @staticmethod
+    def parse(
+        text: str, *, where: str, ceiling: float = np.inf, drops_end: bool = False
+    ) -> Sectors:
+        """Read `low-high:weight,...`; `drops_end` leaves out an interval up to the ceiling."""
+        intervals = []
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            low, high, weight = _interval(part, where)
+            if not (0 <= low < high <= ceiling and weight > 0):
+                raise ConfigError(
+                    f"{where}: {part!r} needs 0 <= low < high"
+                    f"{f' <= {ceiling:g}' if np.isfinite(ceiling) else ''} and a weight above 0"
+                )
+            if not (drops_end and high == ceiling):
+                intervals.append((low, high, weight))
+        return Sectors(tuple(intervals))
+
+    def table(self) -> NDArray[np.float64]:
+        """Return [count, 3]: low, high and the weights added up."""
+        table = np.array(self.intervals, np.float64).reshape(-1, 3)
+        table[:, 2] = np.cumsum(table[:, 2])
+        return table
+
+
+def _interval(part: str, where: str) -> tuple[float, float, float]:
+    borders, colon, weight = part.partition(":")
+    low, dash, high = borders.partition("-")
+    try:
+        if not (colon and dash):
+            raise ValueError
+        return float(low), float(high), float(weight)
+    except ValueError:
+        raise ConfigError(f"{where}: {part!r} is not of the form low-high:weight") from None
+
 
 HEADINGS = (
     "0-60:1.1,60-90:0.8,90-120:0.08,120-150:0.05,150-210:0.9,210-270:1.3,270-330:1.2,330-360:0.95"
@@ -34,7 +171,7 @@ def _demand_between(name: str, value: float, low: float, high: float) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class StartOptions:
+class FishStartOptions:
     """How an episode begins."""
 
     escape_boost: bool = True
@@ -97,16 +234,6 @@ class StartOptions:
         return JointBias.parse(self.joint_bias, where="options.start.joint_bias")
 
 
-PLAIN_START = StartOptions(
-    escape_boost=False,
-    spawn_jitter=0.0,
-    pre_roll_steps=0,
-    heading_bias="",
-    pre_roll_speed_bias="",
-)
-"""The original environment's own defaults: everybody anywhere, the predator in the middle."""
-
-
 @dataclass(frozen=True, slots=True)
 class PredatorOptions:
     """Who hunts."""
@@ -148,7 +275,7 @@ class NeighbourOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class RewardOptions:
+class FishRewardOptions:
     """What fish are paid."""
 
     kind: Literal["plain", "original"] = "plain"
@@ -174,7 +301,7 @@ class RewardOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class FishOptions:
     """The fish's world."""
 
     fish: int = 25
@@ -195,13 +322,13 @@ class Options:
     """Share of episodes that are short: the decisive moments are at the beginning."""
     limit_ends: bool = False
     """Treat the time limit as an end worth nothing, as the original did, not as a cut."""
-    start: StartOptions = field(default_factory=StartOptions)
+    start: FishStartOptions = field(default_factory=FishStartOptions)
     """How an episode begins."""
     predator: PredatorOptions = field(default_factory=PredatorOptions)
     """Who hunts."""
     neighbours: NeighbourOptions = field(default_factory=NeighbourOptions)
     """What fish know of each other."""
-    reward: RewardOptions = field(default_factory=RewardOptions)
+    reward: FishRewardOptions = field(default_factory=FishRewardOptions)
     """What fish are paid."""
     training: TrainingOptions = field(default_factory=TrainingOptions)
     """How a run changes while it goes on."""

@@ -1,4 +1,4 @@
-"""Building the fish task."""
+"""Building the fish task, its panels and its hints."""
 
 from __future__ import annotations
 
@@ -9,28 +9,50 @@ import numpy as np
 
 from longhaul.core.env import BatchedEnvs, Episode
 from longhaul.core.errors import ConfigError
-from longhaul.core.metrics import Metric, Metrics
+from longhaul.core.hint import Rule
+from longhaul.core.metrics import Metric, Metrics, Panel
 from longhaul.core.task import Evaluation, Task
+from longhaul.hints.steering import GateStuck, QueueLow
 from longhaul.nets.make import build_policy
-from longhaul.tasks.fish.boost import ALL_FIRST_DEATHS, LATER_FIRST_DEATHS
-from longhaul.tasks.fish.broadcast import broadcast_envs
-from longhaul.tasks.fish.controllers import REHEARSAL, build_steering
-from longhaul.tasks.fish.evaluation import METRICS as EVALUATION_METRICS
-from longhaul.tasks.fish.evaluation import SCORE, suites
-from longhaul.tasks.fish.gate import METRICS as GATE_METRICS
-from longhaul.tasks.fish.hints import HINTS
-from longhaul.tasks.fish.options import DENSITY_PENALTY, ESCAPE_BOOST, Options
-from longhaul.tasks.fish.panels import PANELS
-from longhaul.tasks.fish.predecessor import PredecessorEnv
-from longhaul.tasks.fish.school import FORCED, fish_envs
-from longhaul.tasks.fish.starts import FishStart
-from longhaul.tasks.fish.tail.mix_tool import run_mix
-from longhaul.tasks.fish.tail.plan import METRICS as TAIL_METRICS
-from longhaul.tasks.fish.tail.plan import plan_tail, summarise_tail
-from longhaul.tasks.fish.tail.queue import TAIL_TYPE
-from longhaul.tasks.fish.trace.exports import SuiteBeginnings, fish_records
-from longhaul.tasks.fish.trace.tags import ALIASES
+from longhaul.tasks.fish.adapters.predecessor import PredecessorEnv
+from longhaul.tasks.fish.evaluation.evaluation import METRICS as EVALUATION_METRICS
+from longhaul.tasks.fish.evaluation.evaluation import SCORE, suites
+from longhaul.tasks.fish.hard_starts.mix import run_mix
+from longhaul.tasks.fish.hard_starts.plan import METRICS as TAIL_METRICS
+from longhaul.tasks.fish.hard_starts.plan import plan_tail, summarise_tail
+from longhaul.tasks.fish.hard_starts.queue import TAIL_TYPE
+from longhaul.tasks.fish.lab.exports import (
+    ALIASES,
+    FIRST_STEP_DEATHS,
+    RECORD_PANELS,
+    SuiteBeginnings,
+    fish_records,
+)
+from longhaul.tasks.fish.options import DENSITY_PENALTY, ESCAPE_BOOST, FishOptions
+from longhaul.tasks.fish.training.controllers import REHEARSAL, build_steering
+from longhaul.tasks.fish.training.curriculum import ALL_FIRST_DEATHS, LATER_FIRST_DEATHS
+from longhaul.tasks.fish.training.gate import METRICS as GATE_METRICS
+from longhaul.tasks.fish.world.broadcast import broadcast_envs
+from longhaul.tasks.fish.world.school import FORCED, fish_envs
+from longhaul.tasks.fish.world.starts import FishStart
+from longhaul.tasks.fish.world.world import RADIUS
 from longhaul.tasks.kind import EnvVariant, Predecessor, TaskKind, TaskRequest, Tool
+
+GATE = "options.training.gate"
+HINTS: tuple[Rule, ...] = (
+    GateStuck(
+        settings={
+            "eval/p10": f"{GATE}.success_p10",
+            "eval/early_death_fraction_100": f"{GATE}.success_early_death",
+            "eval/step_one_excess": f"{GATE}.success_step_one",
+            "eval/step_one_excess_ratio": f"{GATE}.success_step_one_ratio",
+            "eval/step_one_death_count": f"{GATE}.success_step_one",
+            "eval/step_one_death_ratio": f"{GATE}.success_step_one_ratio",
+        }
+    ),
+    QueueLow(setting="options.tail.stages"),
+)
+
 
 METRICS = (
     Metric("env/survival_rate", "share of fish alive at the end of their episodes"),
@@ -53,7 +75,7 @@ def build(request: TaskRequest) -> Task:
             f"task 'fish' takes no argument, not {request.argument!r}; "
             "its world is described by the [options] table"
         )
-    options: Options = request.options
+    options: FishOptions = request.options
     steering = build_steering(options, request.plan, tail_type=TAIL_TYPE)
     tail = plan_tail(options.tail, options, schools=request.num_envs, gate=steering.gate)
     envs = task_envs(options, tail.library)
@@ -79,7 +101,7 @@ def build(request: TaskRequest) -> Task:
     )
 
 
-def task_envs(options: Options, library: tuple[tuple[str, FishStart], ...] = ()) -> BatchedEnvs:
+def task_envs(options: FishOptions, library: tuple[tuple[str, FishStart], ...] = ()) -> BatchedEnvs:
     """Return the source of schools these options describe; `library` holds their bad starts."""
     if options.acting == "broadcast":
         return broadcast_envs(options, library=library)
@@ -140,7 +162,7 @@ VARIANTS = (
 TASK = TaskKind(
     name="fish",
     summary="a school of fish that must survive a passing predator",
-    options=Options,
+    options=FishOptions,
     build=build,
     examples=("fish",),
     presets=Path(__file__).parent / "presets",
@@ -161,3 +183,75 @@ TASK = TaskKind(
     },
     tools=(Tool("mix", "make a file of bad starts from others", run_mix),),
 )
+
+
+DEATH_BINS = tuple(float(edge) for edge in range(0, 526, 25))
+"""Bins of 25 steps; the last holds the survivors."""
+
+PANELS = (
+    Panel(
+        "Survival in training",
+        ("env/survival_rate", "env/survival_rate_full"),
+        name="survival",
+        right=("env/final_num_alive",),
+        note="the second only over episodes that were not cut short",
+        is_filmed=True,
+    ),
+    Panel(
+        "Training at a glance",
+        ("env/survival_rate", "rollout/ep_rew_mean", "rollout/ep_len_mean"),
+        kind="overview",
+        name="training_overview",
+    ),
+    Panel(
+        "Evaluations",
+        (
+            "eval/avg_final_survival_rate",
+            "eval/min_final_survival_rate",
+            "eval/early_death_fraction_100",
+            "eval/survival_bound",
+        ),
+        name="multi_eval_timeline",
+        right=("eval/p10",),
+        limits=(0.0, 1.05),
+    ),
+    Panel("First deaths in training", ("env/first_death_step", "env/first_death_p10"),
+          name="first_death", dashed=("env/first_death_p10",)),
+    Panel("Density penalty and first deaths", ("fish.density_penalty",),
+          name="penalty_vs_first_death", right=("env/first_death_step",)),
+    Panel("Density penalty and entropy weight", ("fish.density_penalty",),
+          name="penalty_vs_entropy", right=("learn.entropy_weight",)),
+    Panel(
+        "Death steps at every evaluation",
+        ("dead",),
+        kind="histogram",
+        name="death_hist",
+        records="events.jsonl",
+        event="evaluated",
+        each="episodes",
+        bins=DEATH_BINS,
+        label="step of death",
+        total="eval/total_fish_samples",
+        note="all fish of the evaluation; the last bin holds the survivors",
+    ),
+    Panel(
+        "Death steps in the final evaluation",
+        ("facts.death_steps",),
+        kind="histogram",
+        name="death_histogram",
+        records="evaluations/*.json",
+        each="episodes",
+        bins=DEATH_BINS,
+        label="step of death",
+        note="all fish; the last bin holds the survivors",
+    ),
+    Panel(
+        "Where fish died in the first step",
+        ("fish_position.0", "fish_position.1"),
+        kind="map",
+        name="step_one_map",
+        records=f"evaluations/{FIRST_STEP_DEATHS}",
+        bins=(float(RADIUS),),
+    ),
+    *RECORD_PANELS,
+)  # fmt: skip

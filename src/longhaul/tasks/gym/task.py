@@ -9,12 +9,11 @@ from typing import Any
 
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
-from longhaul.core.metrics import Metrics
-from longhaul.core.panel import Panel
+from longhaul.core.metrics import Metrics, Panel
 from longhaul.core.task import Evaluation, Task
-from longhaul.envs.gymnasium_env import GymnasiumFactory
-from longhaul.envs.gymnasium_look import look
-from longhaul.envs.gymnasium_make import check_id
+from longhaul.envs.gymnasium.env import GymnasiumFactory
+from longhaul.envs.gymnasium.make import check_id
+from longhaul.envs.gymnasium.probe import look
 from longhaul.nets.make import build_policy, image_warnings
 from longhaul.tasks.kind import TaskKind, TaskRequest
 

@@ -9,14 +9,15 @@ from typing import Any
 
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
+from longhaul.core.evaluation import Case, Column, Suite
 from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.seeds import Seeds
-from longhaul.core.suite import Case, Column, Interval, Suite
-from longhaul.tasks.mario.game.figures import CLEAR_REASONS, DEATH_REASONS, REASONS
+from longhaul.core.statistics import Interval
 from longhaul.tasks.mario.game.games import STAGE_FACT
+from longhaul.tasks.mario.game.reward import CLEAR_REASONS, DEATH_REASONS, REASONS
 from longhaul.tasks.mario.game.stages import Stage
 from longhaul.tasks.mario.options import Options
-from longhaul.tasks.mario.reward.pay import TermReward
+from longhaul.tasks.mario.payments import TermReward
 from longhaul.tasks.mario.source import GameSource
 
 SCORE = "eval/score"

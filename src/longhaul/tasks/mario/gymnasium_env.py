@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from longhaul.core.env import Array, Bools, Slots
 from longhaul.core.spaces import EnvSpec
-from longhaul.tasks.mario.game import figures as at
+from longhaul.tasks.mario.game import reward as at
 from longhaul.tasks.mario.game.games import PIXELS, GameFactory, Games
 from longhaul.tasks.mario.game.options import GameOptions, Observation
 from longhaul.tasks.mario.rom import find_rom

@@ -5,15 +5,172 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from longhaul.core.errors import ConfigError
+from longhaul.core.settings import Setting
+from longhaul.tasks.mario.game.movies import parse_script
 from longhaul.tasks.mario.game.options import MOST_STICKY, GameOptions
-from longhaul.tasks.mario.game.scripts import parse_script
+from longhaul.tasks.mario.payments import RewardOptions
 from longhaul.tasks.mario.probe import FORWARD
-from longhaul.tasks.mario.reward.options import RewardOptions
-from longhaul.tasks.mario.schedule.options import ScheduleOptions
-from longhaul.tasks.mario.starts.options import StartOptions
+
+HARD_SHARE: Setting[float] = Setting(
+    "mario.hard_share",
+    0.0,
+    "Share of the training episodes that begin from a kept place instead of the stage's start",
+    low=0.0,
+    high=1.0,
+)
+FRONTIER_SHARE: Setting[float] = Setting(
+    "mario.frontier_share",
+    0.5,
+    "Of the episodes from kept places, the share from the farthest ones; the others begin where "
+    "most episodes end",
+    low=0.0,
+    high=1.0,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """Hard starts, for training only: evaluations always begin at the true start."""
+
+    share: float = 0.0
+    """Share of the episodes that begin from a kept place; the setting `mario.hard_share`. 0 keeps
+    no places at all."""
+    fresh_floor: float = 0.3
+    """Least share of the episodes that begin at the stage's start, whatever changes the setting."""
+    frontier_share: float = 0.5
+    """Of the hard starts, the share from the farthest places; the setting `mario.frontier_share`.
+    The others are drawn by how many episodes recently ended there."""
+    frontier_bins: int = 3
+    """How many of the farthest places count as the frontier."""
+    bin_pixels: int = 128
+    """Length of the stretches of a stage in which places and ends are counted together."""
+    places_per_bin: int = 4
+    """Places kept for each stretch; a new one takes the oldest one's place."""
+    least_back: int = 6
+    """Decisions a place must lie before the end of the episode it was taken from."""
+    memory: float = 0.98
+    """What is left of each stretch's count of ends after every hundred episodes of its stage."""
+    adapts: bool = True
+    """Whether the share falls as more of the fresh episodes clear their stage, instead of
+    staying as it is."""
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("share", self.share),
+            ("fresh_floor", self.fresh_floor),
+            ("frontier_share", self.frontier_share),
+            ("memory", self.memory),
+        ):
+            if not 0 <= value <= 1:
+                raise ConfigError(f"options.starts.{name} = {value} must be between 0 and 1")
+        if self.share + self.fresh_floor > 1 + 1e-9:
+            raise ConfigError(
+                f"options.starts.share = {self.share} leaves less than "
+                f"options.starts.fresh_floor = {self.fresh_floor} for fresh starts"
+            )
+        for name, number in (
+            ("frontier_bins", self.frontier_bins),
+            ("bin_pixels", self.bin_pixels),
+            ("places_per_bin", self.places_per_bin),
+        ):
+            if number < 1:
+                raise ConfigError(f"options.starts.{name} = {number} must be at least 1")
+        if self.least_back < 0:
+            raise ConfigError(f"options.starts.least_back = {self.least_back} must be 0 or more")
+
+    @property
+    def is_on(self) -> bool:
+        """Whether any place is kept."""
+        return self.share > 0
+
 
 TRAIL, TRAIL_EVERY = 6, 4
 """Snapshots kept for hard starts: about the last second and a half of an episode."""
+
+
+@dataclass(frozen=True, slots=True)
+class HelpOptions:
+    """When episodes begin with the script of the options; forced steps train nothing."""
+
+    first_iterations: int = 0
+    """The script is used in the first so many iterations."""
+    bootstrap_after: int = 0
+    """The script is used from this iteration on if no episode has won ground yet; 0: never."""
+    patience: int = 0
+    """The script is used after so many iterations in a row in which no episode won ground; 0:
+    never."""
+    plateau_after: int = 0
+    """From this iteration on, the script is used when the farthest progress has not grown; 0:
+    never."""
+    plateau_window: int = 50
+    """Iterations over which the farthest progress must have grown."""
+    plateau_rest: int = 100
+    """Iterations after such a time before the next one may begin."""
+    iterations: int = 10
+    """How long the script is then used."""
+    share: float = 1.0
+    """Share of the episodes that then begin with it."""
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("first_iterations", self.first_iterations, 0),
+            ("bootstrap_after", self.bootstrap_after, 0),
+            ("patience", self.patience, 0),
+            ("plateau_after", self.plateau_after, 0),
+            ("plateau_window", self.plateau_window, 1),
+            ("plateau_rest", self.plateau_rest, 0),
+            ("iterations", self.iterations, 1),
+        ):
+            if value < least:
+                raise ConfigError(
+                    f"options.schedule.help.{name} = {value} must be at least {least}"
+                )
+        if not 0 < self.share <= 1:
+            raise ConfigError(
+                f"options.schedule.help.share = {self.share} must be above 0 and at most 1"
+            )
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything ever asks for the script."""
+        return bool(
+            self.first_iterations or self.bootstrap_after or self.patience or self.plateau_after
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StageOptions:
+    """Which of the stages are played, and how often."""
+
+    order: str = "drawn"
+    """`drawn`: all stages of the options, by their weights. `curriculum`: one after another, the
+    next one joins when the newest is cleared often enough."""
+    threshold: float = 0.6
+    """Clear rate, over recent training episodes, at which the next stage joins."""
+    old_weight: float = 0.25
+    """How often a stage that was passed is drawn, compared with the newest."""
+
+    def __post_init__(self) -> None:
+        if self.order not in ("drawn", "curriculum"):
+            raise ConfigError(
+                f"options.schedule.stages.order = {self.order!r} is neither 'drawn' nor "
+                "'curriculum'"
+            )
+        if not (0 < self.threshold <= 1 and 0 <= self.old_weight <= 1):
+            raise ConfigError(
+                "options.schedule.stages.threshold must be above 0 and at most 1, old_weight "
+                f"between 0 and 1, not {self.threshold} and {self.old_weight}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOptions:
+    """What changes by itself; `[[schedule]]` tables steer everything else."""
+
+    help: HelpOptions = field(default_factory=HelpOptions)
+    """When episodes begin with the script."""
+    stages: StageOptions = field(default_factory=StageOptions)
+    """Which stages are played."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from longhaul.core.errors import ConfigError
-from longhaul.envs.nes.cartridge import Cartridge
-from longhaul.tasks.mario.game import figures as at
+from longhaul.tasks.mario.console.game import Cartridge
+from longhaul.tasks.mario.game import reward as at
 from longhaul.tasks.mario.game.games import GameFactory
 from longhaul.tasks.mario.game.options import GameOptions
 from longhaul.tasks.mario.rom import find_rom

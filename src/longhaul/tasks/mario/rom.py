@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longhaul.core.errors import EnvError
-from longhaul.envs.nes.cartridge import Cartridge, CartridgeError
-from longhaul.envs.nes.standin.game import stand_in
+from longhaul.tasks.mario.console.game import Cartridge, CartridgeError
+from longhaul.tasks.mario.console.standin_rom import stand_in
 
 VARIABLE = "LONGHAUL_SMB_ROM"
 PACKAGE = "gym-super-mario-bros"

@@ -8,8 +8,8 @@ from longhaul.core.env import BatchedEnvs
 from longhaul.core.spaces import EnvSpec
 from longhaul.tasks.mario.game.games import GameFactory, Games, game_spec
 from longhaul.tasks.mario.game.options import GameOptions
+from longhaul.tasks.mario.payments import TermReward
 from longhaul.tasks.mario.probe import with_forward_action
-from longhaul.tasks.mario.reward.pay import TermReward
 from longhaul.tasks.mario.rom import find_rom
 
 

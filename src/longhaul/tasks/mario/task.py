@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
-from longhaul.core.metrics import Metric, Metrics
+from longhaul.core.metrics import Metric, Metrics, Panel
 from longhaul.core.settings import Setting
 from longhaul.core.task import Evaluation, Task
 from longhaul.nets.make import build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest, Tool
 from longhaul.tasks.mario.aliases import ALIASES
-from longhaul.tasks.mario.campaign import CAMPAIGN
 from longhaul.tasks.mario.evaluation import (
     FINAL,
     REHEARSAL,
@@ -26,25 +25,53 @@ from longhaul.tasks.mario.evaluation import (
     suites,
 )
 from longhaul.tasks.mario.evaluation import METRICS as EVALUATION_METRICS
-from longhaul.tasks.mario.game.figures import REASONS
 from longhaul.tasks.mario.game.options import SCRIPT_SHARE
+from longhaul.tasks.mario.game.reward import REASONS
 from longhaul.tasks.mario.game.stages import STAGES
 from longhaul.tasks.mario.hints import HINTS
-from longhaul.tasks.mario.options import Options
-from longhaul.tasks.mario.panels import PANELS
+from longhaul.tasks.mario.options import FRONTIER_SHARE, HARD_SHARE, Options
+from longhaul.tasks.mario.payments import MEANINGS, PREFIX, RewardOptions, TermReward
 from longhaul.tasks.mario.probe import run_probe
-from longhaul.tasks.mario.reward.options import MEANINGS, PREFIX, RewardOptions
-from longhaul.tasks.mario.reward.pay import TermReward
 from longhaul.tasks.mario.rom import STAND_IN, find_rom
-from longhaul.tasks.mario.schedule.help import HELPING
-from longhaul.tasks.mario.schedule.stages import OPEN, stage_rate
-from longhaul.tasks.mario.schedule.steering import build_controllers
 from longhaul.tasks.mario.source import GameSource
-from longhaul.tasks.mario.starts.games import HARD, REACH, hard_envs
-from longhaul.tasks.mario.starts.options import FRONTIER_SHARE, HARD_SHARE
+from longhaul.tasks.mario.stage_schedule import HELPING, OPEN, build_controllers, stage_rate
+from longhaul.tasks.mario.start_places import HARD, REACH, hard_envs
 
 if TYPE_CHECKING:
     from longhaul.core.policy import Policy
+
+
+PANELS = (
+    Panel(
+        "Stages cleared",
+        ("eval/clear_rate", "env/clear_rate"),
+        name="clear_rate",
+        right=("starts/hard_share",),
+        note="evaluations begin at the true start; training episodes may begin at hard starts",
+    ),
+    Panel("New ground", ("eval/mean_progress", "eval/max_progress", "env/progress"), name="ground"),
+    Panel(
+        "What ends training episodes",
+        ("env/ended/flag", "env/ended/enemy", "env/ended/pit", "env/ended/stagnation"),
+        name="ends",
+    ),
+    Panel(
+        "What is paid",
+        ("reward/progress_share", "reward/death_share", "reward/flag_share", "reward/time_share"),
+        name="reward",
+        note="shares of all that was paid and taken in an iteration",
+    ),
+    Panel(
+        "Where evaluated episodes end",
+        ("end_x",),
+        kind="histogram",
+        name="ends_x",
+        records="events.jsonl",
+        event="evaluated",
+        each="stages",
+    ),
+)
+
 
 METRICS = (
     Metric("env/clear_rate", "share of episodes that cleared their stage"),
@@ -177,5 +204,4 @@ TASK = TaskKind(
         "milestones": "options.reward.milestones_once",
         "early-window": "options.reward.early_iterations",
     },
-    campaign=CAMPAIGN,
 )

@@ -10,10 +10,11 @@ import numpy as np
 
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError, suggestion
+from longhaul.core.evaluation import Case, Column, Suite
 from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.seeds import Seeds
-from longhaul.core.suite import Case, Column, Interval, Suite
-from longhaul.tasks.nethack.options import Options
+from longhaul.core.statistics import Interval, interval, resample
+from longhaul.tasks.nethack.options import NetHackOptions
 from longhaul.tasks.nethack.players import play_references
 from longhaul.tasks.nethack.source import game_envs
 
@@ -63,7 +64,7 @@ def one_cap(episodes: Sequence[Episode]) -> int:
     return caps[0]
 
 
-def figures(episodes: Sequence[Episode]) -> Metrics:
+def evaluation_metrics(episodes: Sequence[Episode]) -> Metrics:
     """Return every figure of an evaluation, by the name of its metric."""
     cap = one_cap(episodes)
     scores = np.array([true_score(episode) for episode in episodes])
@@ -92,16 +93,11 @@ def intervals(episodes: Sequence[Episode]) -> Mapping[str, Interval]:
     """Return 95 % intervals of mean and median score, by drawing episodes again and again."""
     scores = np.array([true_score(episode) for episode in episodes])
     generator = Seeds(0).generator("nethack", "bootstrap")
-    drawn = scores[generator.integers(0, len(scores), (RESAMPLES, len(scores)))]
+    drawn = scores[resample(generator, len(scores), RESAMPLES)]
     return {
-        SCORE: _middle(drawn.mean(axis=1)),
-        "eval/score_median": _middle(np.median(drawn, axis=1)),
+        SCORE: interval(drawn.mean(axis=1)),
+        "eval/score_median": interval(np.median(drawn, axis=1)),
     }
-
-
-def _middle(values: np.ndarray[Any, np.dtype[np.float64]]) -> Interval:
-    low, high = np.percentile(values, (2.5, 97.5))
-    return float(low), float(high)
 
 
 def record(episodes: Sequence[Episode]) -> dict[str, Any]:
@@ -126,7 +122,7 @@ def record(episodes: Sequence[Episode]) -> dict[str, Any]:
 class NetHackEvaluation:
     """The suites of a run: games whose seeds training never deals."""
 
-    options: Options
+    options: NetHackOptions
 
     def find(self, name: str) -> Suite:
         """Return the suite of a name: `rehearsal` or `held-out`, with a number or without.
@@ -152,7 +148,7 @@ class NetHackEvaluation:
             name=name,
             envs=game_envs(self.options.game()),
             cases=cases,
-            figures=figures,
+            figures=evaluation_metrics,
             score=true_score,
             conditions=f"cap {self.options.max_steps}",
             columns=COLUMNS,
@@ -162,6 +158,6 @@ class NetHackEvaluation:
         )
 
 
-def suites(options: Options) -> Callable[[str], Suite]:
+def suites(options: NetHackOptions) -> Callable[[str], Suite]:
     """Return how to get a suite by its name."""
     return NetHackEvaluation(options).find

@@ -6,6 +6,7 @@ place; a test holds both against each other, step by step.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,29 @@ from nle.env.base import ASCII_ESC, ASCII_SPACE, SKIP_EXCEPTIONS
 from nle.env.tasks import TASK_ACTIONS
 from numpy.typing import NDArray
 
+from longhaul.core.env import Array, Ending, Slots, Start
 from longhaul.core.errors import EnvError
 from longhaul.core.seeds import Seeds
-from longhaul.tasks.nethack.eyes.arrays import HP_MAX, SCORE, TURN, Screen
+from longhaul.core.settings import Settings
+from longhaul.core.spaces import EnvSpec
+from longhaul.core.state import State
+from longhaul.tasks.nethack.observation.arrays import (
+    DEPTH,
+    HP_MAX,
+    R_CAP,
+    SCORE,
+    TURN,
+    Knowledge,
+    Recall,
+    Scratch,
+    Screen,
+    ShownArrays,
+)
+from longhaul.tasks.nethack.observation.glyphs import know
+from longhaul.tasks.nethack.observation.look import FIRST, GameView, keep_view, look_at_game
+from longhaul.tasks.nethack.options import NetHackGameOptions
+from longhaul.tasks.nethack.source import FROZEN_TERM, SCORE_TERM, describe, rules_of
+from longhaul.tasks.nethack.vocabulary import ATOM_BITS, CROP, MESSAGE, PACK, STATE
 
 KEYS = ("glyphs", "blstats", "message", "misc", "inv_oclasses", "inv_letters", "inv_glyphs")
 DRAWN_KEYS = ("tty_chars", "tty_colors", "tty_cursor")
@@ -121,3 +142,184 @@ class Game:
         """Whether the open question is one of those NLE lets the player answer."""
         words = self.screen.message.tobytes()
         return any(exception in words for exception in SKIP_EXCEPTIONS)
+
+
+SCALE = 2
+PALETTE = np.array(
+    [
+        *((30, 30, 38), (205, 60, 60), (60, 170, 70), (180, 120, 50)),
+        *((80, 110, 230), (190, 80, 190), (60, 170, 180), (200, 200, 200)),
+        *((120, 120, 130), (255, 110, 90), (110, 230, 110), (255, 230, 90)),
+        *((120, 160, 255), (255, 120, 255), (110, 240, 240), (255, 255, 255)),
+    ],
+    np.float32,
+)
+"""Colours of the terminal, dark ones lifted so that they can be seen in a film."""
+BACKGROUND = np.array((12, 12, 18), np.float32)
+LETTERS = 128
+COLOUR_BITS = 15
+
+
+@lru_cache(maxsize=1)
+def letter_shapes() -> NDArray[np.float32]:
+    """Return how each letter is drawn [128, height, width], between 0 and 1."""
+    try:
+        from PIL import Image, ImageDraw, ImageFont
+    except ModuleNotFoundError:
+        raise EnvError(
+            "drawing NetHack's terminal needs Pillow: install the extra 'video' of your longhaul "
+            "checkout (pip install -e '.[video]') or Pillow itself (pip install pillow)"
+        ) from None
+    font = ImageFont.load_default_imagefont()
+    width, height = 6, 11
+    shapes = np.zeros((LETTERS, height, width), np.float32)
+    for code in range(33, LETTERS - 1):
+        letter = Image.new("L", (width, height))
+        ImageDraw.Draw(letter).text((0, 0), chr(code), fill=255, font=font)
+        shapes[code] = np.asarray(letter, np.float32) / 255.0
+    return shapes
+
+
+def draw_terminal(letters: Array, colours: Array) -> NDArray[np.uint8]:
+    """Return the picture [height, width, 3] of letters and colours [lines, columns]."""
+    shapes = letter_shapes()[np.minimum(letters, LETTERS - 1)]  # [lines, columns, height, width]
+    ink = PALETTE[colours & COLOUR_BITS] - BACKGROUND
+    picture = BACKGROUND + shapes[..., None] * ink[:, :, None, None, :]
+    lines, columns, height, width = shapes.shape
+    flat = picture.transpose(0, 2, 1, 3, 4).reshape(lines * height, columns * width, 3)
+    large: NDArray[np.uint8] = flat.astype(np.uint8).repeat(SCALE, 0).repeat(SCALE, 1)
+    return large
+
+
+CAP = "cap"
+"""Why a game ended that reached `options.max_steps`."""
+
+
+@lru_cache(maxsize=4)
+def knowledge_of(rules: str) -> Knowledge:
+    """Return what all games of a process know, made once.
+
+    Native code is compiled or loaded here, while environments are made, for a reset is given
+    less time than that may take.
+    """
+    knowledge = know(rules_of(rules))
+    blank = Screen(*(np.zeros(**nethack.OBSERVATION_DESC[key]) for key in KEYS))
+    blank.glyphs[:] = knowledge.landmarks[0]
+    view = GameView(blank, Recall.allocate(), knowledge, Scratch.allocate(), ShownArrays.allocate())
+    look_at_game(keep_view(view), FIRST)
+    return knowledge
+
+
+class NetHackEnv:
+    """One game with one row, the hero."""
+
+    def __init__(self, options: NetHackGameOptions, *, drawn: bool = False) -> None:
+        self._options = options
+        self._spec = describe(options)
+        self._game = Game(options.character, drawn=drawn)
+        self._recall = Recall.allocate()
+        self._recall.numbers[R_CAP] = options.max_steps
+        self._scratch = Scratch.allocate()
+        self._knowledge = knowledge_of(options.rules)
+        self._kept: Any = None
+        self._steps = 0
+        self._deepest = 0
+        self._flags_to_write = True
+        self._slots: Slots
+        self._outcome: ShownArrays
+        self.bind(Slots.allocate(self._spec, 1))
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The env's shapes and promises."""
+        return self._spec
+
+    def bind(self, slots: Slots) -> None:
+        """Write into these views, one row, from the next call on."""
+        self._slots = slots
+        spare = ShownArrays.allocate()
+        obs = {name: part[0] for name, part in slots.obs.items()}
+        self._outcome = ShownArrays(
+            state=obs[STATE],
+            atoms=obs[ATOM_BITS],
+            mask=spare.mask if slots.mask is None else slots.mask[0],
+            crop=obs.get(CROP, spare.crop),
+            words=obs.get(MESSAGE, spare.words),
+            pack=obs.get(PACK, spare.pack),
+        )
+        self._kept = None
+        self._flags_to_write = True
+
+    def reset(self, seed: int, start: Start | None) -> None:
+        """Begin the game of a seed: write obs, active and mask."""
+        if start is not None:
+            raise EnvError(f"NetHack has no hard starts, but one was asked for: {start!r}")
+        self._game.begin(*game_seeds(seed))
+        screen = self._game.screen
+        self._kept = keep_view(
+            GameView(screen, self._recall, self._knowledge, self._scratch, self._outcome)
+        )
+        look_at_game(self._kept, FIRST)
+        self._steps = 0
+        self._deepest = int(self._game.screen.status[DEPTH])
+        self._slots.active[0] = True
+        self._flags_to_write = True
+
+    def step(self, actions: Array) -> Ending | None:
+        """Act; write everything but `started`; tell if it is over.
+
+        A game that is over shows nothing, so the last observation of the living hero stays.
+        """
+        game, slots = self._game, self._slots
+        action = int(actions[0])
+        score, turn = game.score, game.turns
+        over = game.act(action)
+        self._steps += 1
+        paid = game.score - score
+        frozen = 0.0
+        if not over:
+            status = game.screen.status
+            frozen = -self._options.frozen_penalty if status[TURN] == turn else 0.0
+            look_at_game(self._kept, action)
+            self._deepest = max(self._deepest, int(status[DEPTH]))
+        slots.reward[0] = paid + frozen
+        slots.terms[SCORE_TERM][0] = paid
+        slots.terms[FROZEN_TERM][0] = frozen
+        capped = self._steps >= self._options.max_steps and not over
+        if over or capped or self._flags_to_write:
+            slots.terminated[0] = over
+            slots.truncated[0] = capped
+            slots.forced[0] = False
+            self._flags_to_write = over or capped
+        return self._ending(game.end_reason() if over else CAP) if over or capped else None
+
+    def configure(self, settings: Settings) -> None:
+        """Take nothing into account: no setting reaches the game."""
+
+    def frame(self) -> NDArray[np.uint8] | None:
+        """Return the terminal as a picture [height, width, 3], or None if made without one."""
+        return draw_terminal(*self._game.terminal[:2]) if self._game.terminal else None
+
+    def snapshot(self) -> State:
+        """Refuse: a game is brought back by its seed and its actions (tier B)."""
+        raise EnvError("NetHack offers no snapshots; its games are replayed from seed and actions")
+
+    def restore(self, state: State) -> None:
+        """Refuse, as `snapshot` does."""
+        raise EnvError("NetHack offers no snapshots; its games are replayed from seed and actions")
+
+    def close(self) -> None:
+        """End the game."""
+        self._game.close()
+
+    def _ending(self, reason: str) -> Ending:
+        """Return how the game ended, with the score of the last moment the hero was alive."""
+        return Ending(
+            reason,
+            {
+                "score": float(self._game.score),
+                "deepest_level": float(self._deepest),
+                "turns": float(self._game.turns),
+                "step_cap": float(self._options.max_steps),
+            },
+        )

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from longhaul.core.env import Episode, Slots, empty_actions
+from longhaul.core.evaluation import Case
 from longhaul.core.seeds import Seeds
-from longhaul.core.suite import Case
-from longhaul.tasks.nethack.eyes.arrays import DOWNWARD, FOE, FRONTIER, THING
-from longhaul.tasks.nethack.eyes.numbers import COMPASS, DISTANCE, NEAR
-from longhaul.tasks.nethack.game_options import GameOptions, MapOptions, MaskOptions
-from longhaul.tasks.nethack.source import GameFactory
+from longhaul.tasks.nethack.observation.arrays import DOWNWARD, FOE, FRONTIER, THING
+from longhaul.tasks.nethack.observation.numbers import COMPASS, DISTANCE, NEAR
+from longhaul.tasks.nethack.options import MapOptions, MaskOptions, NetHackGameOptions
+from longhaul.tasks.nethack.source import NetHackFactory
 from longhaul.tasks.nethack.vocabulary import (
     ACTION_COUNT,
     ATOM_BITS,
@@ -94,10 +94,12 @@ def _way(state: np.ndarray, target: int) -> int:
     return int(ways[0]) + 1 if len(ways) else SEARCH
 
 
-def play_cases(options: GameOptions, cases: Sequence[Case], choose: Choose) -> tuple[Episode, ...]:
+def play_cases(
+    options: NetHackGameOptions, cases: Sequence[Case], choose: Choose
+) -> tuple[Episode, ...]:
     """Play every case to its end, one after another, with all actions open."""
     opened = replace(options, map=MapOptions(), mask=MaskOptions(enabled=False))
-    env = GameFactory(opened)()
+    env = NetHackFactory(opened)()
     slots = Slots.allocate(env.spec, 1)
     env.bind(slots)
     actions = empty_actions(env.spec, 1)
@@ -119,7 +121,9 @@ def play_cases(options: GameOptions, cases: Sequence[Case], choose: Choose) -> t
     return tuple(episodes)
 
 
-def play_references(options: GameOptions, cases: Sequence[Case]) -> dict[str, tuple[Episode, ...]]:
+def play_references(
+    options: NetHackGameOptions, cases: Sequence[Case]
+) -> dict[str, tuple[Episode, ...]]:
     """Play the cases with both anchors, under the cap of the options."""
     seeds = Seeds(0)
     return {

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from longhaul.core.env import Env, SingleEnvs
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
-from longhaul.tasks.nethack.game_options import GameOptions
-from longhaul.tasks.nethack.rule_lint import read_rules
-from longhaul.tasks.nethack.rules import OWN_RULES, RuleGraph
+from longhaul.tasks.nethack.options import NetHackGameOptions
+from longhaul.tasks.nethack.rules import OWN_RULES, RuleGraph, read_rules
 from longhaul.tasks.nethack.vocabulary import (
     ACTION_COUNT,
     ACTIONS,
@@ -43,7 +42,7 @@ def rules_of(path: str) -> RuleGraph:
     return read_rules(Path(path) if path else OWN_RULES)
 
 
-def describe(options: GameOptions) -> EnvSpec:
+def describe(options: NetHackGameOptions) -> EnvSpec:
     """Return the shapes of one game.
 
     The cap, the layout of observations and the digest of the rules are part of the id, so that a
@@ -69,26 +68,26 @@ def describe(options: GameOptions) -> EnvSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class GameFactory:
+class NetHackFactory:
     """Makes one environment, in whatever process it is called."""
 
-    options: GameOptions
+    options: NetHackGameOptions
     drawn: bool = False
 
     def __call__(self) -> Env:
         """Return an environment; only here is NLE needed."""
-        module = importlib.import_module("longhaul.tasks.nethack.env")
+        module = importlib.import_module("longhaul.tasks.nethack.game")
         env: Env = module.NetHackEnv(self.options, drawn=self.drawn)
         return env
 
 
-def game_envs(options: GameOptions) -> SingleEnvs:
+def game_envs(options: NetHackGameOptions) -> SingleEnvs:
     """Return the source of games; they run in worker processes, for a game may crash."""
     return SingleEnvs(
         describe(options),
-        GameFactory(options),
+        NetHackFactory(options),
         prefers_processes=True,
-        make_drawn=GameFactory(options, drawn=True),
+        make_drawn=NetHackFactory(options, drawn=True),
         compiles=True,
         unavailable="" if _is_installed() else MISSING,
     )

@@ -1,4 +1,4 @@
-"""Building the NetHack task."""
+"""Building the NetHack task, and what to look at after a run."""
 
 from __future__ import annotations
 
@@ -8,16 +8,47 @@ from pathlib import Path
 
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
-from longhaul.core.metrics import Metric, Metrics
+from longhaul.core.metrics import Metric, Metrics, Panel
 from longhaul.core.task import Evaluation, Task
 from longhaul.nets.make import build_policy
 from longhaul.tasks.kind import EnvVariant, TaskKind, TaskRequest
-from longhaul.tasks.nethack import rule_records
+from longhaul.tasks.nethack import rules as rule_records
 from longhaul.tasks.nethack.evaluation import HELD_OUT, REHEARSAL, SCORE, ended, suites
 from longhaul.tasks.nethack.evaluation import METRICS as EVALUATION_METRICS
-from longhaul.tasks.nethack.options import Options
-from longhaul.tasks.nethack.panels import PANELS
+from longhaul.tasks.nethack.options import NetHackOptions
 from longhaul.tasks.nethack.source import game_envs, rules_of
+
+PANELS = (
+    Panel(
+        "Score",
+        ("env/score", "eval/score", "eval/score_median"),
+        name="score",
+        right=("env/deepest_level",),
+        note="true in-game score, of training games and of held-out ones",
+    ),
+    Panel(
+        "How games end",
+        ("env/ended/death", "env/ended/cap", "env/ended/abort"),
+        name="ends",
+        right=("env/turns",),
+    ),
+    Panel(
+        "Scores of held-out games",
+        ("score",),
+        kind="histogram",
+        name="score_distribution",
+        records="events.jsonl",
+        event="evaluated",
+        each="games",
+        label="true score",
+    ),
+    Panel(
+        "What is paid",
+        ("reward/score", "reward/frozen"),
+        name="reward",
+    ),
+)
+
 
 METRICS = (
     Metric("env/score", "mean in-game score of the last moment the hero was alive", "points"),
@@ -36,7 +67,7 @@ def build(request: TaskRequest) -> Task:
             f"task 'nethack' takes no argument, not {request.argument!r}; choose the character "
             "with --set options.character=val-hum-neu-fem"
         )
-    options: Options = request.options
+    options: NetHackOptions = request.options
     envs = game_envs(options.game())
     graph = rules_of(options.rules)
     task = Task(
@@ -96,7 +127,7 @@ VARIANTS = (
 TASK = TaskKind(
     name="nethack",
     summary="NetHack's early game for score, played by experts that know its rules",
-    options=Options,
+    options=NetHackOptions,
     build=build,
     examples=("nethack",),
     presets=Path(__file__).parent / "presets",

@@ -190,7 +190,7 @@ STATE_VERSION = "longhaul-nethack-1"
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class StateBlock:
     """A run of neighbouring entries of the state vector."""
 
     name: str
@@ -199,12 +199,14 @@ class Block:
 
 
 BLOCKS = (
-    Block("belief", 30, "the status line, normalised, and which prompt is open"),
-    Block("history", 12, "what the last steps were and what they brought"),
-    Block("near", 32, "of each neighbouring cell: can be entered, hostile, object, unseen"),
-    Block("compass", 32, "first move of the shortest path to frontier, way down, object, hostile"),
-    Block("distance", 4, "how near those four are: 1 beside, 0 out of reach"),
-    Block("rules", 5, "best match of each expert's rules, and the mean of the best eight"),
+    StateBlock("belief", 30, "the status line, normalised, and which prompt is open"),
+    StateBlock("history", 12, "what the last steps were and what they brought"),
+    StateBlock("near", 32, "of each neighbouring cell: can be entered, hostile, object, unseen"),
+    StateBlock(
+        "compass", 32, "first move of the shortest path to frontier, way down, object, hostile"
+    ),
+    StateBlock("distance", 4, "how near those four are: 1 beside, 0 out of reach"),
+    StateBlock("rules", 5, "best match of each expert's rules, and the mean of the best eight"),
 )
 STATE_SIZE = sum(block.size for block in BLOCKS)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from longhaul.core.env import Slots
-from longhaul.envs.nes.cartridge import Cartridge
-from longhaul.tasks.mario.game import figures as at
+from longhaul.tasks.mario.console.game import Cartridge
+from longhaul.tasks.mario.game import reward as at
 from longhaul.tasks.mario.game.games import GameFactory, Games
+from longhaul.tasks.mario.game.movies import script_bytes
 from longhaul.tasks.mario.game.options import GameOptions
-from longhaul.tasks.mario.game.scripts import script_bytes
 from tests.tasks.mario.runs import RUNS, WRONG_WAY_IN_4_4
 
 pytestmark = pytest.mark.emulator

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from longhaul.core.env import Array, Slots
-from longhaul.envs.batched import BatchedVectorEnv
-from longhaul.envs.nes.cartridge import Cartridge
-from longhaul.envs.nes.picture import Picture
+from longhaul.envs.serial import BatchedVectorEnv
+from longhaul.tasks.mario.console.game import Cartridge
+from longhaul.tasks.mario.console.picture import Picture
 from longhaul.tasks.mario.game.games import GameFactory, mario_envs
 from longhaul.tasks.mario.game.options import GameOptions
 from tests.contracts.vector_env_contract import SEEDS, copied, wishes

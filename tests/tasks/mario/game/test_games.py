@@ -11,13 +11,13 @@ from longhaul.core.env import BatchedEnvs, Slots, Start, VectorEnv
 from longhaul.core.errors import EnvError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Settings
-from longhaul.envs.batched import BatchedVectorEnv
 from longhaul.envs.checks import check_seeds
-from longhaul.envs.nes.cartridge import Cartridge
-from longhaul.envs.nes.consoles import Consoles
-from longhaul.envs.nes.picture import Picture
+from longhaul.envs.serial import BatchedVectorEnv
 from longhaul.envs.starts import STARTS
-from longhaul.tasks.mario.game import figures as at
+from longhaul.tasks.mario.console.consoles import Consoles
+from longhaul.tasks.mario.console.game import Cartridge
+from longhaul.tasks.mario.console.picture import Picture
+from longhaul.tasks.mario.game import reward as at
 from longhaul.tasks.mario.game.games import GameFactory, Games, mario_envs
 from longhaul.tasks.mario.game.options import GameOptions
 from longhaul.tasks.mario.game.stages import ALL_STAGES, STAGES

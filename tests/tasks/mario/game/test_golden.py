@@ -7,8 +7,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from longhaul.envs.nes.cartridge import Cartridge
-from longhaul.envs.nes.consoles import Consoles
+from longhaul.tasks.mario.console.consoles import Consoles
+from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.game.memory import STAGE_NUMBER, Memory, facts
 from longhaul.tasks.mario.game.stages import Stage
 from longhaul.tasks.mario.game.starts import stage_start

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longhaul.core.errors import ConfigError
-from longhaul.envs.nes.cartridge import Cartridge
+from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.game.movies import (
     FM2_WARM_UP,
     POWER,
@@ -18,10 +18,10 @@ from longhaul.tasks.mario.game.movies import (
     Movie,
     load_movie,
     read_fm2,
+    script_bytes,
     write_movie,
 )
 from longhaul.tasks.mario.game.player import Player, frames_of, play_movie
-from longhaul.tasks.mario.game.scripts import script_bytes
 from longhaul.tasks.mario.game.stages import ALL_STAGES, Stage
 
 HEADER = "version 3\nemuVersion 20606\nrerecordCount 7\npalFlag 0\nfourscore 0\nport0 1\nport1 1\n"

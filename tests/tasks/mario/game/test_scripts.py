@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longhaul.core.errors import ConfigError
-from longhaul.tasks.mario.game.scripts import parse_script, script_bytes, script_text
+from longhaul.tasks.mario.game.movies import parse_script, script_bytes, script_text
 
 
 def test_a_script_holds_buttons_for_so_long() -> None:

@@ -7,10 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from longhaul.core.env import Slots
-from longhaul.envs.crew.chain import Chain, bind
-from longhaul.envs.crew.crew import run_alone
-from longhaul.envs.nes.cartridge import Cartridge
-from longhaul.envs.nes.layout import SIZE
+from longhaul.envs.native.thread_pool import Chain, bind, run_alone
+from longhaul.tasks.mario.console.game import Cartridge
+from longhaul.tasks.mario.console.layout import SIZE
 from longhaul.tasks.mario.game import memory as ram
 from longhaul.tasks.mario.game.games import GameFactory
 from longhaul.tasks.mario.game.options import GameOptions

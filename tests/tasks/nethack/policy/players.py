@@ -9,10 +9,8 @@ from longhaul.core.rollout import Sequences, TensorTree
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Part
 from longhaul.tasks.nethack.policy.network import ALPHA, ExpertPolicy
-from longhaul.tasks.nethack.policy.options import PolicyOptions
-from longhaul.tasks.nethack.policy.settings import SETTINGS
-from longhaul.tasks.nethack.rule_lint import read_rules
-from longhaul.tasks.nethack.rules import RuleGraph
+from longhaul.tasks.nethack.policy.options import SETTINGS, PolicyOptions
+from longhaul.tasks.nethack.rules import RuleGraph, read_rules
 from longhaul.tasks.nethack.vocabulary import (
     ACTION_COUNT,
     ATOM_BITS,

@@ -7,9 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from longhaul.tasks.nethack.policy.graph import SLOPE, GraphStream
+from longhaul.tasks.nethack.policy.graph import BATCH, SLOPE, GraphStream, Memo, distinct
 from longhaul.tasks.nethack.policy.incidence import SUPPORTED, RuleMatch
-from longhaul.tasks.nethack.policy.memo import BATCH, Memo, distinct
 from longhaul.tasks.nethack.rules import RuleGraph
 from longhaul.tasks.nethack.vocabulary import ATOM_NAMES
 from tests.tasks.nethack.policy.players import atom_sets, rules

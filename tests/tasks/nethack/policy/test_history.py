@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from longhaul.core.errors import ConfigError
-from longhaul.core.run_log import RunLog
+from longhaul.core.evaluation import RunLog
 from longhaul.tasks.nethack.policy.history import history_records, read_history
 
 NAMES = ("warm-up", "transition", "fine-tune")

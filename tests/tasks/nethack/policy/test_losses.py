@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from longhaul.tasks.nethack.policy import losses
-from longhaul.tasks.nethack.policy.projection import sparsemax
+from longhaul.tasks.nethack.policy import health as losses
+from longhaul.tasks.nethack.policy.layers import sparsemax
 
 ROWS, EXPERTS, ACTIONS = 5, 4, 7
 seeds = st.integers(0, 2**16)

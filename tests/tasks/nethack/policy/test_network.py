@@ -13,11 +13,9 @@ from longhaul.core.policy import Judgement
 from longhaul.core.rollout import Sequences, clear_started
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Part
-from longhaul.tasks.nethack.policy.fusion import CrossAttention
-from longhaul.tasks.nethack.policy.layers import ExpertBank
+from longhaul.tasks.nethack.policy.layers import CrossAttention, ExpertBank
 from longhaul.tasks.nethack.policy.network import ALPHA, ExpertPolicy, expert_names
-from longhaul.tasks.nethack.policy.options import PolicyOptions
-from longhaul.tasks.nethack.policy.settings import LOSSES, ROUTER, TEMPERATURE
+from longhaul.tasks.nethack.policy.options import LOSSES, ROUTER, TEMPERATURE, PolicyOptions
 from longhaul.tasks.nethack.vocabulary import ACTION_COUNT, ATOM_BITS, STATE, STATE_SIZE
 from tests.tasks.nethack.policy.players import (
     DECLARED,

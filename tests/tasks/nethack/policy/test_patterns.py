@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from longhaul.core.errors import ConfigError
-from longhaul.tasks.nethack.policy.incidence import RuleMatch, condition_edges
-from longhaul.tasks.nethack.policy.patterns import Patterns
+from longhaul.tasks.nethack.policy.incidence import Patterns, RuleMatch, condition_edges
 from longhaul.tasks.nethack.vocabulary import ATOM_NAMES
 from tests.tasks.nethack.policy.players import atom_sets, rules
 

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from longhaul.core.control import View
+from longhaul.core.control import Progress, View
 from longhaul.core.errors import ConfigError
-from longhaul.core.progress import Progress
 from longhaul.core.settings import Setting, Settings, SettingValue
-from longhaul.tasks.nethack.policy.phase_options import Mode, PhaseOptions, Stretch
-from longhaul.tasks.nethack.policy.phases import build_phases, phase_names
-from longhaul.tasks.nethack.policy.settings import ENTROPY_WEIGHT, LEARNING_RATE, SETTINGS
+from longhaul.tasks.nethack.policy.options import ENTROPY_WEIGHT, LEARNING_RATE, SETTINGS
+from longhaul.tasks.nethack.policy.phases import (
+    Mode,
+    PhaseCoefficients,
+    PhaseOptions,
+    build_phases,
+    phase_names,
+)
 
 OF_LEARNER = (Setting(LEARNING_RATE, 3e-4, ""), Setting(ENTROPY_WEIGHT, 0.0, ""))
 DECLARED = Settings([*SETTINGS, *OF_LEARNER])
@@ -141,8 +145,8 @@ def test_impossible_phases_are_refused() -> None:
     with pytest.raises(ConfigError, match="is longer than the phase 'warm-up'"):
         build_phases(PhaseOptions(easing=2500.0))
     with pytest.raises(ConfigError, match="must be 0"):
-        PhaseOptions(warm_up=Stretch(start=5.0))
+        PhaseOptions(warm_up=PhaseCoefficients(start=5.0))
     with pytest.raises(ConfigError, match="not after 'transition'"):
-        build_phases(PhaseOptions(fine_tune=Stretch(start=500.0)))
+        build_phases(PhaseOptions(fine_tune=PhaseCoefficients(start=500.0)))
     with pytest.raises(ConfigError, match="must be above 0"):
-        Stretch(temperature=0.0)
+        PhaseCoefficients(temperature=0.0)

@@ -1,4 +1,4 @@
-"""Every preset describes a run that could begin."""
+"""Every preset and every example describes a run that could begin."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.assemble import build_schedule, build_settings, build_task
-from longhaul.app.configure import ConfigSources, resolve
+from longhaul.app.build.components import build_schedule, build_settings, build_task
+from longhaul.app.build.sources import ConfigSources, resolve, to_values
 from longhaul.core.errors import ConfigError
 from longhaul.tasks.nethack.task import TASK
 
+EXAMPLES = Path(__file__).parents[4] / "examples" / "nethack"
 ARMS = ("baseline", "manager", "full")
+SOURCES = {
+    **{name: ConfigSources("nethack", preset=name) for name in TASK.preset_names()},
+    **{path.name: ConfigSources("nethack", file=path) for path in sorted(EXAMPLES.glob("*.toml"))},
+}
 
 
-@pytest.mark.parametrize("preset", TASK.preset_names())
-def test_a_preset_resolves_and_its_schedule_begins(preset: str) -> None:
-    config = resolve(ConfigSources("nethack", preset=preset))
+@pytest.mark.parametrize("sources", SOURCES.values(), ids=SOURCES)
+def test_a_preset_or_example_resolves_and_its_schedule_begins(sources: ConfigSources) -> None:
+    config = resolve(sources)
     task = build_task(config)
     settings = build_settings(config, task)
     begun, _ = build_schedule(config, task, settings).begin(settings)
@@ -25,10 +30,10 @@ def test_a_preset_resolves_and_its_schedule_begins(preset: str) -> None:
 
 
 def test_the_arms_of_the_ablation_differ_in_nothing_but_their_mode() -> None:
-    texts = [(Path(TASK.presets) / f"{arm}.toml").read_text().splitlines() for arm in ARMS]
-    for lines in texts[1:]:
-        differing = [(a, b) for a, b in zip(texts[0], lines, strict=True) if a != b]
-        assert [pair for pair in differing if not pair[0].startswith(("#", "mode"))] == []
+    values = [to_values(resolve(SOURCES[f"{arm}.toml"])) for arm in ARMS]
+    modes = [one["options"]["phases"].pop("mode") for one in values]
+    assert modes == list(ARMS)
+    assert values[0] == values[1] == values[2]
 
 
 def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
@@ -40,7 +45,7 @@ def test_runs_under_different_caps_are_measured_under_different_conditions() -> 
     found = set()
     for cap in (500, 2000):
         overrides = (f"options.max_steps={cap}",)
-        task = build_task(resolve(ConfigSources("nethack", preset="full", overrides=overrides)))
+        task = build_task(resolve(ConfigSources("nethack", overrides=overrides)))
         assert task.evaluation.suite is not None
         (name,) = task.evaluation.final
         found.add(task.evaluation.suite(name).conditions)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from longhaul.tasks.nethack.policy.losses import alpha_entropy
-from longhaul.tasks.nethack.policy.projection import best_few, route, sparsemax
-from longhaul.tasks.nethack.policy.settings import ROUTERS, RouterKind
+from longhaul.tasks.nethack.policy.health import alpha_entropy
+from longhaul.tasks.nethack.policy.layers import best_few, route, sparsemax
+from longhaul.tasks.nethack.policy.options import ROUTERS, RouterKind
 
 
 def bisected(row: Tensor) -> Tensor:

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from longhaul.tasks.nethack.policy.health import INFORMATION, measures
-from longhaul.tasks.nethack.policy.situations import (
+from longhaul.tasks.nethack.policy.health import (
+    INFORMATION,
     SITUATION_NAMES,
     SITUATIONS,
     Situations,
     joint_counts,
+    measures,
     mutual_information,
     purity,
 )

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from longhaul.core.study import Playback
+from longhaul.core.evaluation import Playback
+from longhaul.tasks.nethack.policy.build import panels
+from longhaul.tasks.nethack.policy.health import SITUATION_NAMES
 from longhaul.tasks.nethack.policy.options import PolicyOptions
-from longhaul.tasks.nethack.policy.panels import panels
-from longhaul.tasks.nethack.policy.situations import SITUATION_NAMES
 from longhaul.tasks.nethack.policy.study import ExpertStudy, follow
 from longhaul.tasks.nethack.vocabulary import ACTION_COUNT, ACTIONS
 from tests.tasks.nethack.policy.players import DECLARED, observations, player, rules

@@ -10,21 +10,24 @@ from typing import Any
 import psutil
 import pytest
 
-from longhaul.app.configure import ConfigSources, resolve
-from longhaul.app.session import Asked, carry_out
-from longhaul.app.study import StudyRequest, study_run
-from longhaul.app.train import begin_run
-from longhaul.core.progress import Progress
+from longhaul.app.artefacts.records import StudyRequest, study_run
+from longhaul.app.build.sources import ConfigSources, resolve
+from longhaul.app.evaluation.load import Run
+from longhaul.app.session.options import SessionOptions
+from longhaul.app.session.run import run_session
+from longhaul.app.session.start import begin_run
+from longhaul.core.control import Progress
 from longhaul.engine.stop import Until
-from longhaul.report.gathered import gather
-from longhaul.report.plots import write_plots
+from longhaul.report.page import write_plots
+from longhaul.report.run_data import gather
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.jsonl import read_rows
+from longhaul.runs.logs.jsonl import read_rows
 from longhaul.runs.reader import read_metrics
 
 pytest.importorskip("nle")
 pytestmark = pytest.mark.nethack
 
+EXAMPLES = Path(__file__).parents[4] / "examples" / "nethack"
 SMALL = (
     "env.runtime=serial",
     "env.check_seeds=false",
@@ -41,11 +44,16 @@ CLOCKS = ("time/", "mem/", "env/step_", "system/")
 
 
 def trained(
-    root: Path, *overrides: str, preset: str = "table", watch: Until | None = None
+    root: Path, *overrides: str, example: str = "", watch: Until | None = None
 ) -> RunDirectory:
-    config = resolve(ConfigSources("nethack", preset=preset, overrides=(*SMALL, *overrides)))
-    run = begin_run(config, root)
-    assert carry_out(run, config, Asked(quiet=True), also_until=watch) == 0
+    changes = (*SMALL, *overrides)
+    config = resolve(
+        ConfigSources("nethack", file=EXAMPLES / f"{example}.toml", overrides=changes)
+        if example
+        else ConfigSources("nethack", preset="table", overrides=changes)
+    )
+    run = begin_run(config, root).directory
+    assert run_session(run, config, SessionOptions(quiet=True), also_until=watch).exit_code == 0
     return run
 
 
@@ -151,7 +159,7 @@ def test_every_figure_is_drawn_from_a_run_of_twenty_games(tmp_path: Path) -> Non
     run = trained(
         tmp_path, *scaled(20, 100, 4), "evaluate.final_episodes=4", "options.eval_episodes=4"
     )
-    study_run(run.path, StudyRequest(episodes=3))
+    study_run(Run(run), StudyRequest(episodes=3))
     drawn = {one.chart.name for one in write_plots(gather(run.path))}
     assert drawn >= {
         "expert-weights",

@@ -7,10 +7,40 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longhaul.core.env import Array
-from longhaul.envs.crew.chain import Labour
-from longhaul.envs.crew.words import fetch
-from longhaul.envs.nes.native import entry, integer, kernel
-from longhaul.tasks.mario.game.figures import (
+from longhaul.envs.native.jit import entry, fetch, integer, kernel
+from longhaul.envs.native.thread_pool import Labour
+from longhaul.tasks.mario.game.memory import (
+    AREA_POINTER,
+    AREA_TYPE,
+    BOWSER,
+    CASTLE,
+    CLOCK_DIGITS,
+    CLOCK_RAN_OUT,
+    COINS,
+    ENEMY_SLOTS,
+    ENEMY_TYPE,
+    FLOAT_STATE,
+    GAME_OVER,
+    LIVES,
+    LOW_X,
+    MODE,
+    ON_POLE,
+    PAGE,
+    PLAY,
+    PLAYER_STATE,
+    PLAYER_Y,
+    POWER,
+    RUNNING,
+    SCORE_DIGITS,
+    SCREENS_DOWN,
+    STAGE_END_FLAG,
+    STAGE_NUMBER,
+    SUB_MODE,
+    WORLD_FINISHED,
+    WORLD_NUMBER,
+    game_stamp,
+)
+from longhaul.tasks.mario.game.reward import (
     AREA_COUNT,
     AREA_SLOT,
     AREAS,
@@ -58,37 +88,6 @@ from longhaul.tasks.mario.game.figures import (
     X,
     Y,
 )
-from longhaul.tasks.mario.game.memory import (
-    AREA_POINTER,
-    AREA_TYPE,
-    BOWSER,
-    CASTLE,
-    CLOCK_DIGITS,
-    CLOCK_RAN_OUT,
-    COINS,
-    ENEMY_SLOTS,
-    ENEMY_TYPE,
-    FLOAT_STATE,
-    GAME_OVER,
-    LIVES,
-    LOW_X,
-    MODE,
-    ON_POLE,
-    PAGE,
-    PLAY,
-    PLAYER_STATE,
-    PLAYER_Y,
-    POWER,
-    RUNNING,
-    SCORE_DIGITS,
-    SCREENS_DOWN,
-    STAGE_END_FLAG,
-    STAGE_NUMBER,
-    SUB_MODE,
-    WORLD_FINISHED,
-    WORLD_NUMBER,
-)
-from longhaul.tasks.mario.game.native import kernel_stamp
 
 POLE, WALK_OFF, DEAD, NORMAL, DYING = 4, 5, 6, 8, 11
 """Of the player's state, as the kernels compare them."""
@@ -373,4 +372,4 @@ def _build(stamp: int) -> tuple[Labour, Labour, Any]:
     return choose, judge, settle
 
 
-choose, judge, settle = _build(kernel_stamp())
+choose, judge, settle = _build(game_stamp())

@@ -14,14 +14,11 @@ from longhaul.core.errors import CheckpointError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
 from longhaul.core.state import State
-from longhaul.envs.crew.chain import Chain, Link, bind
-from longhaul.envs.crew.crew import NativeStep, run_alone
-from longhaul.envs.nes.cartridge import Cartridge
-from longhaul.envs.nes.consoles import Consoles, Spell
-from longhaul.tasks.mario.game import figures as at
+from longhaul.envs.native.thread_pool import Chain, Link, NativeStep, bind, run_alone
+from longhaul.tasks.mario.console.consoles import Consoles, Spell
+from longhaul.tasks.mario.console.game import Cartridge
+from longhaul.tasks.mario.game import reward as at
 from longhaul.tasks.mario.game.course import Course, Rows, Rules, World, choose, judge, settle
-from longhaul.tasks.mario.game.draws import begin_stream, draw_once
-from longhaul.tasks.mario.game.held import HELD_SIZE, Holding, show_held
 from longhaul.tasks.mario.game.memory import (
     BLACK_SCREEN_TIMER,
     CHANGE_TIMER,
@@ -30,13 +27,13 @@ from longhaul.tasks.mario.game.memory import (
     Memory,
     facts,
 )
+from longhaul.tasks.mario.game.movies import script_bytes
 from longhaul.tasks.mario.game.options import SCRIPT_SHARE, GameOptions
+from longhaul.tasks.mario.game.player import HELD_SIZE, Holding, begin_stream, draw_once, show_held
 from longhaul.tasks.mario.game.reward import PlainReward, RewardSource
-from longhaul.tasks.mario.game.scripts import script_bytes
 from longhaul.tasks.mario.game.stages import STAGES, Stage, lottery_of
-from longhaul.tasks.mario.game.starts import read_start, stage_start
+from longhaul.tasks.mario.game.starts import Trail, read_start, stage_start
 from longhaul.tasks.mario.game.tiles import SHAPE, STATE_SIZE, Showing, show
-from longhaul.tasks.mario.game.trail import Trail
 
 PIXELS, TILES, NUMBERS, HELD = "pixels", "tiles", "numbers", "held"
 """The parts of an observation."""

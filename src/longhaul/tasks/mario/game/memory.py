@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longhaul.core.env import Array, Bools
+from longhaul.envs.native.jit import kernel_stamp
 
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
@@ -169,12 +171,6 @@ class Memory:
         return self.pair(EDGE_PAGE, EDGE_LOW_X)
 
     @property
-    def enemy_x(self) -> Integers:
-        """[N, 5], where the enemies are in the area."""
-        pages = self.slots(ENEMY_PAGE, ENEMY_SLOTS)
-        return pages * 256 + self.slots(ENEMY_LOW_X, ENEMY_SLOTS)
-
-    @property
     def score(self) -> Integers:
         """The score as shown."""
         return number(self.ram, SCORE_DIGITS, 6)
@@ -286,3 +282,13 @@ def tile_address(x: int, y: int) -> int:
     """Return where the tile at a point of the area is kept."""
     page, column = x // 256 % 2, x % 256 // 16
     return TILES + page * TILE_PAGE + (y - FIRST_TILE_LINE) // 16 * TILE_COLUMNS + column
+
+
+KERNEL_MODULES = ("memory", "course", "tiles", "starts", "reward")
+"""The modules of this folder that hold native code or the constants in it."""
+
+
+def game_stamp() -> int:
+    """Return a number that differs when any of the modules with native code does."""
+    folder = Path(__file__).parent
+    return kernel_stamp(folder / f"{module}.py" for module in KERNEL_MODULES)

@@ -7,8 +7,8 @@ from typing import Literal
 
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting
-from longhaul.envs.nes.picture import Picture
 from longhaul.tasks.mario.actions import ActionSet, action_set
+from longhaul.tasks.mario.console.picture import Picture
 from longhaul.tasks.mario.game.stages import Lottery, lottery
 
 Observation = Literal["tiles", "pixels", "both"]

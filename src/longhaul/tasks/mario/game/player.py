@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from longhaul.core.env import Array
 from longhaul.core.errors import ConfigError
-from longhaul.envs.nes.cartridge import Cartridge
-from longhaul.envs.nes.consoles import Consoles
-from longhaul.tasks.mario.game.memory import Bytes, Facts, facts
+from longhaul.envs.native.jit import fetch
+from longhaul.envs.native.thread_pool import Labour
+from longhaul.tasks.mario.console.consoles import Consoles
+from longhaul.tasks.mario.console.game import Cartridge
+from longhaul.tasks.mario.game.memory import (
+    HELD_A,
+    HELD_B,
+    HELD_BUTTONS,
+    Bytes,
+    Facts,
+    facts,
+    game_stamp,
+)
 from longhaul.tasks.mario.game.movies import (
     DIGEST_DIGITS,
     POWER,
@@ -117,3 +130,51 @@ def play_movie(movie: Movie, cartridge: Cartridge) -> Outcome:
     for _ in frames_of(movie, player):
         pass
     return outcome(movie, player)
+
+
+MASK = (1 << 64) - 1
+
+
+def begin_stream(generator: NDArray[np.uint64], env: int, seed: int) -> None:
+    """Begin the stream of `seed`; splitmix spreads small seeds over all bits."""
+    word = (seed + 0x9E3779B97F4A7C15) & MASK
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & MASK
+    generator[env] = (word ^ (word >> 31)) or 1
+
+
+def draw_once(generator: NDArray[np.uint64], env: int) -> float:
+    """Return the next number in [0, 1) of a game's stream: the same as `course.draw`."""
+    word = int(generator[env])
+    word ^= word >> 12
+    word = (word ^ (word << 25)) & MASK
+    word ^= word >> 27
+    generator[env] = word
+    return ((word * 0x2545F4914F6CDD1D & MASK) >> 40) / 16777216.0
+
+
+HELD_SIZE = 2
+"""A and B."""
+
+
+class Holding(NamedTuple):
+    """What is read and written to tell of buttons."""
+
+    consoles: Array  # [N, SIZE] uint8, whose memory comes first
+    held: Array  # [N, HELD_SIZE] float32
+
+
+def _build(stamp: int) -> Labour:
+    def show_held(pointer: Any, index: int, member: int) -> int:
+        """Write 1 for a button that was held in the last frame, 0 for one that was not."""
+        _ = stamp
+        holding = fetch(pointer)
+        buttons = holding.consoles[index, HELD_BUTTONS]
+        holding.held[index, 0] = 1.0 if buttons & HELD_A else 0.0
+        holding.held[index, 1] = 1.0 if buttons & HELD_B else 0.0
+        return 0
+
+    return show_held
+
+
+show_held = _build(game_stamp())

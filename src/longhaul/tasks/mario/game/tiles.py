@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longhaul.core.env import Array
-from longhaul.envs.crew.chain import Labour
-from longhaul.envs.crew.words import fetch
-from longhaul.envs.nes.native import integer, kernel
+from longhaul.envs.native.jit import fetch, integer, kernel
+from longhaul.envs.native.thread_pool import Labour
 from longhaul.tasks.mario.game.memory import (
     AREA_TYPE,
     CLOCK_DIGITS,
@@ -69,8 +68,8 @@ from longhaul.tasks.mario.game.memory import (
     TILE_ROWS,
     TILES,
     WATER,
+    game_stamp,
 )
-from longhaul.tasks.mario.game.native import kernel_stamp
 
 PLANES = ("solid", "bump", "coin", "pipe", "goal", "foe", "hazard", "lift", "boon", "mario")
 SOLID, BUMP, COIN, PIPE, GOAL, FOE, HAZARD, LIFT, BOON, MARIO = range(10)
@@ -320,4 +319,4 @@ def _build(stamp: int) -> Labour:
     return show
 
 
-show = _build(kernel_stamp())
+show = _build(game_stamp())

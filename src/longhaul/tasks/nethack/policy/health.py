@@ -1,14 +1,174 @@
-"""What tells whether experts and graph are well, and from where on they are not."""
+"""What tells whether experts and graph are well, and what kind of moment a step is."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from longhaul.core.metrics import Metric
-from longhaul.tasks.nethack.policy.losses import FLOOR
-from longhaul.tasks.nethack.policy.situations import joint_counts
-from longhaul.tasks.nethack.policy.thought import Thought
+from longhaul.tasks.nethack.policy.graph import Thought
+from longhaul.tasks.nethack.vocabulary import ATOM_COUNT, ATOM_INDEX
+
+FLOOR = 1e-8
+LEAST_DEVIATION = 1e-3
+"""Differences of scores below this are noise."""
+
+
+def alpha_entropy(alpha: Tensor) -> Tensor:
+    """Return the mean entropy of the weights [N, K] of each step, in nats."""
+    return -(alpha * (alpha + FLOOR).log()).sum(1).mean()
+
+
+def load_balance(alpha: Tensor) -> Tensor:
+    """Return how far the experts' mean weights are from equal shares, squared."""
+    return (alpha.mean(0) - 1.0 / alpha.shape[1]).square().mean()
+
+
+def similarity(expert_logits: Tensor) -> Tensor:
+    """Return the cosine [N, K, K] between the logits [N, K, A] of every two experts."""
+    direction = F.normalize(expert_logits, dim=2)
+    return direction @ direction.transpose(1, 2)
+
+
+def diversity(similar: Tensor) -> Tensor:
+    """Return the mean cosine over pairs of different experts; it can be negative."""
+    experts = similar.shape[1]
+    trace = similar.diagonal(dim1=1, dim2=2).sum(1)
+    return (similar.sum((1, 2)) - trace).mean() / (experts * (experts - 1))
+
+
+def semantic(similar: Tensor) -> Tensor:
+    """Return the mean of |cosine| over different experts, times (K - 1) / K."""
+    experts = similar.shape[1]
+    size = similar.abs()
+    trace = size.diagonal(dim1=1, dim2=2).sum(1)
+    return (size.sum((1, 2)) - trace).mean() / experts**2
+
+
+def overlap(alpha: Tensor, similar: Tensor) -> Tensor:
+    """Return how much experts that act together are alike."""
+    together = alpha.unsqueeze(2) * alpha.unsqueeze(1)
+    shared = together * similar
+    return (shared.sum((1, 2)) - shared.diagonal(dim1=1, dim2=2).sum(1)).mean()
+
+
+def temporal(alpha: Tensor, before: Tensor, continued: Tensor) -> Tensor:
+    """Return the mean squared change of the weights since the step before, where there was one.
+
+    `continued` [N] is False on the first step of an episode.
+    """
+    change = (alpha - before).square().mean(1)
+    counted = continued.to(change.dtype)
+    return (change * counted).sum() / counted.sum().clamp(min=1)
+
+
+def alignment(target: Tensor, log_weights: Tensor) -> Tensor:
+    """Return KL(target || weights), the mean over rows, given the logarithms of the weights."""
+    return (target * (target.clamp(min=FLOOR).log() - log_weights)).sum(1).mean()
+
+
+def floored_log(alpha: Tensor) -> Tensor:
+    """Return the logarithm of weights, of which the smallest count as 1e-8."""
+    return alpha.clamp(min=FLOOR).log()
+
+
+def unusual(scores: Tensor) -> Tensor:
+    """Return scores [N, K] in deviations from each expert's own mean over the rows."""
+    if scores.shape[0] < 2:
+        return scores
+    deviation, mean = torch.std_mean(scores, 0)
+    return (scores - mean) / (deviation + LEAST_DEVIATION)
+
+
+def alignment_target(expert_scores: Tensor, temperature: float) -> Tensor:
+    """Return what the rules recommend [N, K]: a softmax over standardised expert scores [N, K].
+
+    Standardised, so that a temperature means the same whatever the scale of the scores.
+    """
+    centred = expert_scores - expert_scores.mean(1, keepdim=True)
+    deviation = centred.square().mean(1, keepdim=True).sqrt()
+    return torch.softmax(centred / (deviation + FLOOR) / temperature, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A kind of moment, there as soon as one of its atoms holds."""
+
+    name: str
+    atoms: tuple[str, ...]
+
+
+SITUATIONS = (
+    Situation("prompt", ("prompt_direction", "prompt_item", "prompt_confirm", "stuck")),
+    Situation("danger", ("hp_low", "hp_critical", "dying", "touch_danger_adjacent")),
+    Situation("impaired", ("blind", "confused", "stunned", "hallucinating", "hunger_weak")),
+    Situation("fight", ("hostile_adjacent", "hostiles_around", "unseen_adjacent")),
+    Situation("threat", ("hostile_in_view", "hostiles_many", "exploder_near")),
+    Situation("stairs", ("on_stairs_down", "stairs_down_reachable")),
+    Situation("treasure", ("on_object", "object_adjacent", "object_reachable", "gold_reachable")),
+    Situation("frontier", ("frontier_reachable",)),
+    Situation("blocked", ("dead_end", "door_closed_adjacent", "door_locked", "searched_here")),
+)
+"""In the order of their urgency: of several that are there, the first counts."""
+QUIET = "quiet"
+"""The name of a moment that is none of them."""
+SITUATION_NAMES = (*(situation.name for situation in SITUATIONS), QUIET)
+
+
+class Situations(nn.Module):
+    """Tells the situation of atom sets."""
+
+    member: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        member = torch.zeros(ATOM_COUNT, len(SITUATION_NAMES))
+        for column, situation in enumerate(SITUATIONS):
+            member[[ATOM_INDEX[name] for name in situation.atoms], column] = 1
+        self.register_buffer("member", member, persistent=False)
+
+    def forward(self, atoms: Tensor) -> Tensor:
+        """Return the number [N] of the situation of atoms [N, C]."""
+        there = atoms.float() @ self.member > 0
+        there[:, -1] = True
+        return there.int().argmax(1)
+
+
+def joint_counts(expert: Tensor, situation: Tensor, experts: int) -> Tensor:
+    """Return how often each expert [N] had the say in each situation [N], [K, S]."""
+    kinds = len(SITUATION_NAMES)
+    flat = torch.bincount(expert * kinds + situation, minlength=experts * kinds)
+    return flat.view(experts, kinds)
+
+
+def mutual_information(counts: NDArray[np.float64] | Sequence[Sequence[float]]) -> float:
+    """Return how much one of two things tells about the other, in nats, from their joint counts.
+
+    Corrected for the small numbers that make any two things look related (Miller and Madow).
+    """
+    table = np.asarray(counts, np.float64)
+    total = table.sum()
+    if total <= 0:
+        return 0.0
+    share = table / total
+    apart = share.sum(1, keepdims=True) * share.sum(0, keepdims=True)
+    seen = share > 0
+    plain = float((share[seen] * np.log(share[seen] / apart[seen])).sum())
+    cells, rows, columns = seen.sum(), (table.sum(1) > 0).sum(), (table.sum(0) > 0).sum()
+    return max(0.0, plain + float(rows + columns - cells - 1) / (2 * float(total)))
+
+
+def purity(counts: NDArray[np.float64] | Sequence[Sequence[float]]) -> list[float]:
+    """Return of each expert [K, S] the share of its moments that are of its most frequent kind."""
+    table = np.asarray(counts, np.float64)
+    return [float(row.max() / row.sum()) if row.sum() else 0.0 for row in table]
+
 
 STEP_ENTROPY = "policy/alpha_entropy"
 MEAN_ENTROPY = "policy/mean_alpha_entropy"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from longhaul.core.hint import Finding, Recent, Rule
 from longhaul.tasks.nethack.policy import health
@@ -18,262 +19,222 @@ WARM_UP = 1.0
 MODE = "options.phases.mode"
 
 
-def _full(recent: Recent, metric: str, window: int) -> Sequence[float]:
-    """Return the last measurements of a metric, nothing before there are enough of them."""
-    values = recent.values(metric, window)
-    return values if len(values) >= window else ()
-
-
-def _expert(metric: str) -> str:
-    return metric.removeprefix(SHARE)
-
-
 @dataclass(frozen=True, slots=True)
-class ExpertsCollapsed:
-    """One expert leads nearly always, or the weights of a step hardly mix."""
+class _PlayerRule:
+    """A rule whose cause and advice are fixed; a subclass says what it measured."""
 
-    name: str = "experts-collapsed"
+    reads: ClassVar[tuple[str, ...]]
+    cause: ClassVar[str]
+    advice: ClassVar[str]
+    key: ClassVar[str]
+    value: ClassVar[float | None] = None
+
+    name: str = ""
     window: int = health.SHARE_WINDOW
     """Iterations whose mean is judged."""
     cooldown: int = 300
     """Iterations before it speaks again, twice as many each time."""
+    timed: bool = False
+
+    def judge(self, recent: Recent) -> Finding | None:
+        """Return the finding if there is evidence for it."""
+        evidence = self.evidence(recent)
+        return (
+            Finding(evidence, self.cause, self.advice, self.key, self.value) if evidence else None
+        )
+
+    def evidence(self, recent: Recent) -> str:
+        """Return what was measured if it is not as it should be, else nothing."""
+        raise NotImplementedError
+
+    def _over_window(
+        self,
+        recent: Recent,
+        metric: str,
+        figure: Callable[[Sequence[float]], float] = statistics.fmean,
+    ) -> float | None:
+        """Return a figure of the last measurements, None before there are enough of them."""
+        values = recent.values(metric, self.window)
+        return figure(values) if len(values) >= self.window else None
+
+    def _shares(self, recent: Recent) -> dict[str, float]:
+        """Return how often each expert led on average."""
+        means = {name: self._over_window(recent, name) for name in recent.names(SHARES)}
+        return {name.removeprefix(SHARE): one for name, one in means.items() if one is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerExpertsCollapsed(_PlayerRule):
+    """One expert leads nearly always, or the weights of a step hardly mix."""
+
+    reads = (SHARES, health.MEAN_ENTROPY)
+    cause = "The other experts hardly act, so that they cannot learn to be worth asking."
+    advice = (
+        "Raise options.phases.warm_up.load_balance threefold, or keep to the first phase "
+        "longer by raising options.phases.scale."
+    )
+    key, value = "options.phases.warm_up.load_balance", 0.06
+
+    name: str = "experts-collapsed"
     most_share: float = health.LARGEST_SHARE
     """Largest share of steps that one expert may lead."""
     least_entropy: float = health.LOWEST_ENTROPY
     """Least entropy of the mean weights, in nats."""
-    timed: bool = False
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """How often each expert leads, and how evenly they are used."""
-        return (SHARES, health.MEAN_ENTROPY)
-
-    def judge(self, recent: Recent) -> Finding | None:
+    def evidence(self, recent: Recent) -> str:
         """Look at the expert that leads most often."""
-        shares = {
-            _expert(name): statistics.fmean(values)
-            for name in recent.names(SHARES)
-            if (values := _full(recent, name, self.window))
-        }
-        entropy = _full(recent, health.MEAN_ENTROPY, self.window)
-        mixing = statistics.fmean(entropy) if entropy else None
+        shares = self._shares(recent)
+        mixing = self._over_window(recent, health.MEAN_ENTROPY)
         busiest = max(shares, key=lambda name: shares[name]) if shares else ""
         is_low = mixing is not None and mixing < self.least_entropy
         if shares.get(busiest, 0.0) <= self.most_share and not is_low:
-            return None
-        told = []
+            return ""
+        found = []
         if busiest:
-            told.append(f"the expert {busiest} led {shares[busiest]:.0%} of the steps")
+            found.append(f"the expert {busiest} led {shares[busiest]:.0%} of the steps")
         if mixing is not None:
-            told.append(f"the entropy of the mean weights was {mixing:.2f} nats")
-        return Finding(
-            evidence=f"Over {self.window} iterations {' and '.join(told)}.",
-            cause="The other experts hardly act, so that they cannot learn to be worth asking.",
-            advice=(
-                "Raise options.phases.warm_up.load_balance threefold, or keep to the first phase "
-                "longer by raising options.phases.scale."
-            ),
-            setting="options.phases.warm_up.load_balance",
-            value=0.06,
-        )
+            found.append(f"the entropy of the mean weights was {mixing:.2f} nats")
+        return f"Over {self.window} iterations {' and '.join(found)}."
 
 
 @dataclass(frozen=True, slots=True)
-class ExpertDead:
+class ExpertDead(_PlayerRule):
     """An expert hardly ever leads."""
 
+    reads = (SHARES,)
+    cause = "What never leads is not shaped by what happens, and its place is lost."
+    advice = (
+        "Raise options.phases.transition.load_balance threefold, or train with fewer "
+        "experts: options.policy.experts = 2."
+    )
+    key, value = "options.phases.transition.load_balance", 0.03
+
     name: str = "expert-dead"
-    window: int = health.SHARE_WINDOW
-    """Iterations whose mean is judged."""
-    cooldown: int = 300
-    """Iterations before it speaks again, twice as many each time."""
     least_share: float = health.SMALLEST_SHARE
     """Share of steps below which an expert is dead."""
-    timed: bool = False
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """How often each expert leads."""
-        return (SHARES,)
-
-    def judge(self, recent: Recent) -> Finding | None:
+    def evidence(self, recent: Recent) -> str:
         """Look for experts that lead too seldom."""
-        dead = [
-            f"{_expert(name)} ({statistics.fmean(values):.1%})"
-            for name in recent.names(SHARES)
-            if (values := _full(recent, name, self.window))
-            and statistics.fmean(values) < self.least_share
-        ]
-        if not dead:
-            return None
-        return Finding(
-            evidence=f"Over {self.window} iterations hardly led: {', '.join(dead)}.",
-            cause="What never leads is not shaped by what happens, and its place is lost.",
-            advice=(
-                "Raise options.phases.transition.load_balance threefold, or train with fewer "
-                "experts: options.policy.experts = 2."
-            ),
-            setting="options.phases.transition.load_balance",
-            value=0.03,
-        )
+        shares = self._shares(recent)
+        dead = [f"{name} ({one:.1%})" for name, one in shares.items() if one < self.least_share]
+        return f"Over {self.window} iterations hardly led: {', '.join(dead)}." if dead else ""
 
 
 @dataclass(frozen=True, slots=True)
-class ExpertsUndecided:
+class ExpertsUndecided(_PlayerRule):
     """After the first phase, in which that is meant, the router still asks everybody alike."""
+
+    reads = (health.STEP_ENTROPY, PHASE)
+    cause = "The router does not tell situations apart; all experts act as one."
+    advice = "Lower options.phases.transition.temperature_end from 0.5 to 0.2."
+    key, value = "options.phases.transition.temperature_end", 0.2
 
     name: str = "experts-undecided"
     window: int = health.ENTROPY_WINDOW
-    """Iterations whose mean is judged."""
-    cooldown: int = 300
-    """Iterations before it speaks again, twice as many each time."""
     most_entropy: float = health.HIGHEST_ENTROPY
     """Largest entropy of a step's weights, in nats."""
-    timed: bool = False
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The entropy of a step's weights, and the phase."""
-        return (health.STEP_ENTROPY, PHASE)
-
-    def judge(self, recent: Recent) -> Finding | None:
+    def evidence(self, recent: Recent) -> str:
         """Compare the mean entropy with its limit, outside the first phase."""
-        phases = _full(recent, PHASE, self.window)
-        entropy = _full(recent, health.STEP_ENTROPY, self.window)
-        if not phases or not entropy or min(phases) <= WARM_UP:
-            return None
-        mean = statistics.fmean(entropy)
-        if mean <= self.most_entropy:
-            return None
-        return Finding(
-            evidence=(
-                f"For {self.window} iterations after the first phase the entropy of the experts' "
-                f"weights averaged {mean:.2f} nats."
-            ),
-            cause="The router does not tell situations apart; all experts act as one.",
-            advice="Lower options.phases.transition.temperature_end from 0.5 to 0.2.",
-            setting="options.phases.transition.temperature_end",
-            value=0.2,
+        phase = self._over_window(recent, PHASE, min)
+        mean = self._over_window(recent, health.STEP_ENTROPY)
+        if phase is None or mean is None or phase <= WARM_UP or mean <= self.most_entropy:
+            return ""
+        return (
+            f"For {self.window} iterations after the first phase the entropy of the experts' "
+            f"weights averaged {mean:.2f} nats."
         )
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionFlat:
+class AttentionFlat(_PlayerRule):
     """The intent listens to all rules alike."""
+
+    reads = (health.FOCUS,)
+    cause = "All rules count alike, so that the intent says the same in every situation."
+    advice = "Raise options.policy.rule_boost to 4, and look at the rules with the study."
+    key, value = "options.policy.rule_boost", 4.0
 
     name: str = "attention-flat"
     window: int = health.ENTROPY_WINDOW
-    """Iterations whose mean is judged."""
-    cooldown: int = 300
-    """Iterations before it speaks again, twice as many each time."""
     least_variation: float = health.LOWEST_FOCUS
     """Least squared coefficient of variation of the intent's attention."""
-    timed: bool = False
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """How unevenly the intent listens."""
-        return (health.FOCUS,)
-
-    def judge(self, recent: Recent) -> Finding | None:
+    def evidence(self, recent: Recent) -> str:
         """Compare the mean variation with its limit."""
-        variation = _full(recent, health.FOCUS, self.window)
-        if not variation or statistics.fmean(variation) >= self.least_variation:
-            return None
-        return Finding(
-            evidence=(
-                f"Over {self.window} iterations the attention to rules varied by "
-                f"{statistics.fmean(variation):.3f}; healthy is above 0.1."
-            ),
-            cause="All rules count alike, so that the intent says the same in every situation.",
-            advice="Raise options.policy.rule_boost to 4, and look at the rules with the study.",
-            setting="options.policy.rule_boost",
-            value=4.0,
+        mean = self._over_window(recent, health.FOCUS)
+        if mean is None or mean >= self.least_variation:
+            return ""
+        return (
+            f"Over {self.window} iterations the attention to rules varied by {mean:.3f}; "
+            "healthy is above 0.1."
         )
 
 
 @dataclass(frozen=True, slots=True)
-class GradientsTooLong:
+class PlayerGradientsTooLong(_PlayerRule):
     """Gradients before shortening are far longer than those of a healthy run."""
+
+    reads = (GRADIENT,)
+    cause = "Shortened that much, little but the noise of its direction is left."
+    advice = "Halve options.phases.learning_rate_factor."
+    key = "options.phases.learning_rate_factor"
 
     name: str = "gradients-too-long"
     window: int = health.GRADIENT_WINDOW
     """Iterations whose median is judged."""
-    cooldown: int = 300
-    """Iterations before it speaks again, twice as many each time."""
     longest: float = health.LARGEST_GRADIENT
     """Longest gradient that is taken for healthy."""
-    timed: bool = False
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The gradient's length before it is shortened."""
-        return (GRADIENT,)
-
-    def judge(self, recent: Recent) -> Finding | None:
+    def evidence(self, recent: Recent) -> str:
         """Compare the median length with its limit."""
-        lengths = _full(recent, GRADIENT, self.window)
-        if not lengths or statistics.median(lengths) <= self.longest:
-            return None
-        return Finding(
-            evidence=(
-                f"In the last {self.window} iterations the gradient was "
-                f"{statistics.median(lengths):.1f} long; healthy is below "
-                f"{health.HEALTHY_GRADIENT:g}."
-            ),
-            cause="Shortened that much, little but the noise of its direction is left.",
-            advice="Halve options.phases.learning_rate_factor.",
-            setting="options.phases.learning_rate_factor",
+        median = self._over_window(recent, GRADIENT, statistics.median)
+        if median is None or median <= self.longest:
+            return ""
+        return (
+            f"In the last {self.window} iterations the gradient was {median:.1f} long; healthy "
+            f"is below {health.HEALTHY_GRADIENT:g}."
         )
 
 
 @dataclass(frozen=True, slots=True)
-class AlignmentStuck:
+class AlignmentStuck(_PlayerRule):
     """The router does not come nearer to what the rules recommend."""
+
+    reads = (ALIGNMENT,)
+    cause = "What is rewarded pulls the router elsewhere, or its steps are too short."
+    advice = "Raise options.phases.warm_up.alignment from 0.1 to 0.3."
+    key, value = "options.phases.warm_up.alignment", 0.3
 
     name: str = "alignment-stuck"
     window: int = 20
     """Iterations whose mean is compared with the first few."""
-    cooldown: int = 300
-    """Iterations before it speaks again, twice as many each time."""
     fall: float = health.ALIGNMENT_FALL
     """Share by which the loss should have fallen."""
     enough: float = 0.1
     """A loss below this is good enough whatever it was before."""
     after: int = 60
     """Iterations it is given."""
-    timed: bool = False
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The alignment loss."""
-        return (ALIGNMENT,)
-
-    def judge(self, recent: Recent) -> Finding | None:
+    def evidence(self, recent: Recent) -> str:
         """Compare the last mean with the first."""
         opening = recent.opening(ALIGNMENT)
-        values = _full(recent, ALIGNMENT, self.window)
+        now = self._over_window(recent, ALIGNMENT)
         is_off = recent.facts.get(MODE) in ("baseline", "legacy")
-        if is_off or not values or not opening or recent.span < self.after:
-            return None
-        first, now = statistics.fmean(opening), statistics.fmean(values)
+        if is_off or now is None or not opening or recent.span < self.after:
+            return ""
+        first = statistics.fmean(opening)
         if now <= max((1 - self.fall) * first, self.enough):
-            return None
-        return Finding(
-            evidence=f"The alignment loss began at {first:.3f} and averages {now:.3f}.",
-            cause="What is rewarded pulls the router elsewhere, or its steps are too short.",
-            advice="Raise options.phases.warm_up.alignment from 0.1 to 0.3.",
-            setting="options.phases.warm_up.alignment",
-            value=0.3,
-        )
+            return ""
+        return f"The alignment loss began at {first:.3f} and averages {now:.3f}."
 
 
 RULES: tuple[Rule, ...] = (
-    ExpertsCollapsed(),
+    PlayerExpertsCollapsed(),
     ExpertDead(),
     ExpertsUndecided(),
     AttentionFlat(),
-    GradientsTooLong(),
+    PlayerGradientsTooLong(),
     AlignmentStuck(),
 )
 """The rules of the player; those with the name of a general one take its place."""

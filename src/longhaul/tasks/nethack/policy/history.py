@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from longhaul.core.errors import ConfigError
-from longhaul.core.run_log import Records, Row, RunLog
+from longhaul.core.evaluation import Records, Row, RunLog
 from longhaul.tasks.nethack.policy.health import INFORMATION, STEP_ENTROPY
+from longhaul.tasks.nethack.policy.options import LEARNING_RATE, TEMPERATURE
 from longhaul.tasks.nethack.policy.phases import METRIC
-from longhaul.tasks.nethack.policy.settings import LEARNING_RATE, TEMPERATURE
 
 LOG_FILE = "training_log.json"
 PHASES_FILE = "phases.json"
@@ -26,21 +26,6 @@ MONITORED = {
     "gradient_norm": "train/grad_norm",
 }
 """Of each episode, what was measured in the iteration it ended in, by its name in the log."""
-
-
-def settings_by_iteration(log: RunLog) -> dict[int, dict[str, Any]]:
-    """Return the settings each iteration ran with."""
-    moves: dict[int, dict[str, Any]] = {}
-    for event in log.events:
-        if event.get("event") == "schedule":
-            for move in event.get("moves", ()):
-                moves.setdefault(int(event["iteration"]), {})[move["setting"]] = move["new"]
-    present = dict(log.settings)
-    found = {}
-    for row in log.metrics:
-        found[int(row["iteration"])] = dict(present)
-        present |= moves.get(int(row["iteration"]), {})
-    return found
 
 
 def history_records(log: RunLog, names: Sequence[str]) -> Records:
@@ -57,7 +42,7 @@ def training_log(log: RunLog, names: Sequence[str]) -> dict[str, Any]:
     """Return every episode with what was measured in its iteration, in one dictionary of lists."""
     episodes = log.episodes()
     measured = {int(row["iteration"]): row for row in log.metrics}
-    settings = settings_by_iteration(log)
+    settings = log.settings_by_iteration()
     scores = [_score(episode) for episode in episodes]
     rewards = [float(episode["episode_return"]) for episode in episodes]
     lengths = [int(episode["length"]) for episode in episodes]
@@ -175,7 +160,7 @@ def phase_table(phases: Sequence[Mapping[str, Any]]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class EpisodeHistory:
     """The episodes of a training log, whoever wrote it; what it does not tell is None."""
 
     scores: tuple[float, ...]
@@ -184,7 +169,7 @@ class History:
     alpha_entropy: tuple[float | None, ...]
 
 
-def read_history(text: str) -> History:
+def read_history(text: str) -> EpisodeHistory:
     """Return the episodes of a `training_log.json`, of ours or of the older layouts."""
     try:
         found = json.loads(text)
@@ -196,7 +181,7 @@ def read_history(text: str) -> History:
     # Older readers disagreed about the name, and about where it is.
     entropy = monitor.get("alpha_entropy") or found.get("alpha_entropies") or []
     entropy = [*entropy, *[None] * (len(scores) - len(entropy))]
-    return History(
+    return EpisodeHistory(
         tuple(map(float, scores)),
         tuple(map(float, rewards)),
         tuple(map(int, lengths)),

@@ -12,27 +12,29 @@ from longhaul.core.policy import Act, Chance, Judgement, Policy
 from longhaul.core.rollout import Memory, Sequences, TensorTree
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Part
-from longhaul.nets import categorical
-from longhaul.nets.core import NoCore, SequenceCore
-from longhaul.nets.recurrent import Gru, Lstm
-from longhaul.tasks.nethack.policy import losses
-from longhaul.tasks.nethack.policy.fusion import build_fusion
-from longhaul.tasks.nethack.policy.graph import GraphStream, Spoken
-from longhaul.tasks.nethack.policy.health import measures
-from longhaul.tasks.nethack.policy.layers import ROUTER_GAIN, VALUE_GAIN, ExpertBank, ending_in
-from longhaul.tasks.nethack.policy.memo import Memo, distinct
-from longhaul.tasks.nethack.policy.options import PolicyOptions
-from longhaul.tasks.nethack.policy.projection import route
-from longhaul.tasks.nethack.policy.settings import (
+from longhaul.nets import heads as categorical
+from longhaul.nets.recurrent import Gru, Lstm, NoCore, SequenceCore
+from longhaul.tasks.nethack.policy import health as losses
+from longhaul.tasks.nethack.policy.graph import GraphStream, Memo, Spoken, Thought, distinct
+from longhaul.tasks.nethack.policy.health import Situations, measures
+from longhaul.tasks.nethack.policy.layers import (
+    REQUIRED,
+    ROUTER_GAIN,
+    VALUE_GAIN,
+    ExpertBank,
+    SightEncoder,
+    build_fusion,
+    ending_in,
+    route,
+)
+from longhaul.tasks.nethack.policy.options import (
     ALIGNMENT_TEMPERATURE,
     ROUTER,
     ROUTERS,
     TEMPERATURE,
+    PolicyOptions,
     RouterKind,
 )
-from longhaul.tasks.nethack.policy.sight import REQUIRED, Sight
-from longhaul.tasks.nethack.policy.situations import Situations
-from longhaul.tasks.nethack.policy.thought import Thought
 from longhaul.tasks.nethack.rules import RuleGraph
 from longhaul.tasks.nethack.vocabulary import ACTION_COUNT, ATOM_BITS, EXPERTS
 
@@ -64,7 +66,7 @@ class ExpertPolicy(Policy):
         )
         self.graph.requires_grad_(not options.freeze_graph)
         self.register_buffer("of_expert", _expert_shares(graph, options.experts), persistent=False)
-        self.sight = Sight(parts, options)
+        self.sight = SightEncoder(parts, options)
         self.core = _build_core(self.sight.outputs, options)
         self.fusion = build_fusion(options.fusion, self.core.outputs, self.graph.outputs)
         fused, seen = self.fusion.outputs, self.core.outputs

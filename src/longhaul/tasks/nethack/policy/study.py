@@ -11,19 +11,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from longhaul.core.evaluation import Playback, Records
 from longhaul.core.policy import Policy
-from longhaul.core.run_log import Records
 from longhaul.core.settings import Settings
-from longhaul.core.study import Playback
-from longhaul.tasks.nethack.policy import losses
-from longhaul.tasks.nethack.policy.health import SMALLEST_SHARE
-from longhaul.tasks.nethack.policy.network import ExpertPolicy
-from longhaul.tasks.nethack.policy.situations import (
+from longhaul.tasks.nethack.policy import health as losses
+from longhaul.tasks.nethack.policy.health import (
     SITUATION_NAMES,
+    SMALLEST_SHARE,
     joint_counts,
     mutual_information,
     purity,
 )
+from longhaul.tasks.nethack.policy.network import ExpertPolicy
 from longhaul.tasks.nethack.rules import RuleGraph
 from longhaul.tasks.nethack.vocabulary import ACTIONS, ATOM_BITS, ATOM_NAMES
 

@@ -1,0 +1,75 @@
+"""The main path of one training: our frames from `main` to the loop, and the files it runs.
+
+    python -m benchmarks.main_path [TASK] [options of longhaul train]
+
+A file counts if one of its functions is called in the trainer's process; what runs while modules are
+imported does not count.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+
+import longhaul
+from longhaul.cli.main import main
+
+SOURCE = f"{Path(longhaul.__file__).parent}/"
+LOOP = (f"{SOURCE}engine/loop.py", "train")
+
+
+def own_frames(frame: FrameType | None) -> list[str]:
+    """Return our functions on the stack, outermost first."""
+    frames = []
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith(SOURCE):
+            frames.append(f"{code.co_filename.removeprefix(SOURCE)}:{code.co_qualname}")
+        frame = frame.f_back
+    return frames[::-1]
+
+
+def is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported further out on the stack."""
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(SOURCE):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def measure(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Train; return the frames from `main` to the loop and the files with called functions."""
+    files: set[str] = set()
+    to_loop: list[str] = []
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event != "call" or not code.co_filename.startswith(SOURCE):
+            return
+        if not to_loop and (code.co_filename, code.co_name) == LOOP:
+            to_loop.extend(own_frames(frame))
+        if code.co_filename not in files and not is_importing(frame):
+            files.add(code.co_filename)
+
+    sys.argv = ["longhaul", "train", *arguments]
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    return to_loop, sorted(file.removeprefix(SOURCE) for file in files)
+
+
+if __name__ == "__main__":
+    frames, files = measure(sys.argv[1:] or ["fish"])
+    lines = [f"frames from main to the loop: {len(frames)}", *(f"  {one}" for one in frames)]
+    lines += [f"files with a function that was called: {len(files)}", *(f"  {one}" for one in files)]
+    sys.stdout.write("\n".join(lines) + "\n")

@@ -1,0 +1,1 @@
+"""What is made of a run: films, reports, snapshots, studies and exports."""

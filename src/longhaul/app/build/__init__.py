@@ -1,0 +1,1 @@
+"""Building the parts of a run from its config."""

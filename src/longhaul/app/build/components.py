@@ -1,0 +1,263 @@
+"""Putting the parts of a run together; the one place that knows them all."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from longhaul.app.build.config import RunConfig
+from longhaul.app.build.memory import replay_plan
+from longhaul.app.build.sources import Reference, differences, find_kind, from_values, to_values
+from longhaul.app.build.text import telling_if_slow
+from longhaul.cluster.config import launched_rank
+from longhaul.core.config import convert
+from longhaul.core.env import VectorEnv
+from longhaul.core.errors import ConfigError
+from longhaul.core.parts import Collector, Learner
+from longhaul.core.policy import Policy
+from longhaul.core.seeds import DerivedSeeds, EpisodeSeeds, Seeds
+from longhaul.core.settings import Settings
+from longhaul.core.spaces import Tier
+from longhaul.core.task import Task
+from longhaul.engine.async_collector import FirstComeCollector, OverlapCollector
+from longhaul.engine.collector import RolloutCollector
+from longhaul.engine.evaluator import EpisodeEvaluator
+from longhaul.engine.stop import Until, at_the_end
+from longhaul.engine.suite_evaluator import SuiteEvaluator
+from longhaul.engine.summary import StageTimer
+from longhaul.envs.build import Supervision, make_vector_env
+from longhaul.envs.checks import check_seeds
+from longhaul.envs.faults import SILENCE, Listeners
+from longhaul.envs.processes.first_come import FirstComeVectorEnv
+from longhaul.envs.starts import STARTS
+from longhaul.learn.config import learn_settings
+from longhaul.learn.registry import find_learner
+from longhaul.learn.replay.buffer import PrioritizedReplay
+from longhaul.runs.config import CheckpointConfig
+from longhaul.runs.logs.session_log import WriteNote
+from longhaul.runs.monitor.stalls import ProgressSignal
+from longhaul.schedule.config import build_controllers
+from longhaul.schedule.schedule import Schedule
+from longhaul.tasks.kind import RunPlan, TaskRequest
+
+NOT_DETERMINISTIC = (
+    "env.order = 'first-come': this run is not deterministic; which environments act together "
+    "depends on timing, so that a resumed run is statistically the same but not bit for bit"
+)
+
+COMPILING = "compiling the environment, once on this machine; it takes half a minute at most"
+SETTING_UP = "trying the environment, which takes its time"
+
+
+def build_task(config: RunConfig) -> Task:
+    """Return the task a configuration names."""
+    kind = find_kind(config.task)
+    options = convert(config.options, kind.options, where="options")
+    argument = Reference.parse(config.task).argument
+    evaluate = config.evaluate
+    plan = RunPlan(
+        total_iterations=config.total_iterations,
+        total_timesteps=0 if config.total_iterations else config.total_timesteps,
+        evaluate_every=evaluate.every_iterations,
+        suite=evaluate.suite,
+        rotate=evaluate.rotate,
+        entropy_weight=config.learn.entropy_weight,
+    )
+    return with_tier(
+        kind.build(
+            TaskRequest(argument, options, config.env, config.policy, config.num_envs, plan)
+        ),
+        config,
+    )
+
+
+def with_tier(task: Task, config: RunConfig) -> Task:
+    """Return the task with its environments of the configured tier."""
+    if config.env.tier == "auto":
+        return task
+    tier, spec = Tier(config.env.tier), task.envs.spec
+    if tier is Tier.SNAPSHOT and spec.tier is not Tier.SNAPSHOT:
+        raise ConfigError(
+            f"env.tier = 'A': {spec.id} offers no snapshots (it is tier {spec.tier.value}); "
+            "use 'B', which replays seed and actions, or 'auto'"
+        )
+    return replace(task, envs=replace(task.envs, spec=replace(spec, tier=tier)))
+
+
+def run_end(config: RunConfig) -> Until:
+    """Return when the run is over."""
+    return at_the_end(steps=config.total_timesteps, iterations=config.total_iterations)
+
+
+def planned_steps(config: RunConfig, task: Task) -> int:
+    """Return how many steps the run takes; the most it can take, if it is counted in iterations."""
+    if not config.total_iterations:
+        return config.total_timesteps
+    rows = config.num_envs * task.envs.spec.rows
+    return config.total_iterations * config.collect.steps * rows
+
+
+def build_settings(config: RunConfig, task: Task) -> Settings:
+    """Return all settings of a run with their first values."""
+    return Settings([*learn_settings(config.learn), STARTS, *task.settings])
+
+
+def build_schedule(config: RunConfig, task: Task, settings: Settings) -> Schedule:
+    """Return the task's controllers followed by the configured ones."""
+    tables = build_controllers(config.schedule, settings, run_steps=planned_steps(config, task))
+    return Schedule([*task.controllers, *tables], settings)
+
+
+def build_policy(config: RunConfig, task: Task, device: torch.device) -> Policy:
+    """Return the policy with weights that depend on the run's seed only."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(Seeds(config.seed).integer("weights"))
+        policy = task.make_policy()
+    return policy.to(device)
+
+
+def build_env(
+    config: RunConfig,
+    task: Task,
+    seeds: EpisodeSeeds,
+    count: int,
+    listeners: Listeners = SILENCE,
+) -> VectorEnv:
+    """Return `count` environments of the task."""
+    return make_vector_env(
+        task.envs,
+        count=count,
+        seeds=seeds,
+        runtime=config.env.runtime,
+        threads=config.env.threads,
+        supervision=Supervision.of(config.env, listeners),
+    )
+
+
+def build_evaluator(
+    config: RunConfig, task: Task, policy: Policy, listeners: Listeners = SILENCE
+) -> EpisodeEvaluator | SuiteEvaluator:
+    """Return the evaluator of a policy: on the task's own suites, if it brings any."""
+    # What is measured must not depend on timing, whatever is trained on does.
+    config = replace(config, env=replace(config.env, order="lockstep"))
+    if task.evaluation.suite is None:
+        return EpisodeEvaluator(
+            lambda seeds, count: build_env(config, task, seeds, count, listeners),
+            policy,
+            config.evaluate,
+        )
+    return SuiteEvaluator(
+        lambda envs, seeds, count: build_env(
+            config, replace(task, envs=envs), seeds, count, listeners
+        ),
+        policy,
+        config.evaluate,
+        task.evaluation,
+        until=run_end(config),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorMonitor:
+    """Who hears of what happens while environments are stepped."""
+
+    listeners: Listeners = SILENCE
+    note: WriteNote = lambda event, **facts: None
+    signal: ProgressSignal = field(default_factory=ProgressSignal)
+
+
+def build_rollout_collector(
+    config: RunConfig,
+    task: Task,
+    acting: Policy,
+    seeds: EpisodeSeeds,
+    monitor: CollectorMonitor,
+) -> RolloutCollector:
+    """Return a collector in this process that acts with this very policy."""
+    env = build_env(config, task, seeds, config.num_envs, monitor.listeners)
+    own, steps, chunk = Seeds(config.seed), config.collect.steps, config.collect.chunk
+    signal = monitor.signal
+    if isinstance(env, FirstComeVectorEnv):
+        share = config.env.first_come_share
+        return FirstComeCollector(
+            env, acting, own, steps=steps, chunk=chunk, share=share, signal=signal
+        )
+    return RolloutCollector(env, acting, own, steps=steps, chunk=chunk, signal=signal)
+
+
+def build_collector(
+    config: RunConfig, task: Task, policy: Policy, monitor: CollectorMonitor
+) -> Collector:
+    """Return the collector: plain, overlapped with learning by a copy of the policy, or remote."""
+    if config.cluster.address:
+        from longhaul.app.build.distributed import build_cluster_collector
+
+        return build_cluster_collector(config, task, policy, monitor)
+    acting = copy.deepcopy(policy) if config.collect.overlap else policy
+    seeds = DerivedSeeds(Seeds(config.seed))
+    collector = build_rollout_collector(config, task, acting, seeds, monitor)
+    return OverlapCollector(collector, policy) if config.collect.overlap else collector
+
+
+def build_learner(
+    config: RunConfig, policy: Policy, replay: PrioritizedReplay | None, training: ExitStack
+) -> Learner:
+    """Return the learner; the leader of several, if there are others, until training ends."""
+    generator = Seeds(config.seed).generator("learn")
+    learner = find_learner(config.learn.algorithm)(policy, config.learn, generator, replay)
+    rank = launched_rank()
+    if rank.size == 1:
+        return learner
+    from longhaul.app.build.distributed import lead_group
+
+    leading = lead_group(learner, config, rank)
+    training.callback(leading.close)
+    return leading
+
+
+def check_task(config: RunConfig, task: Task, tell: Callable[[str], None]) -> Task:
+    """Return the task with its verified tier; warn if the environment declared a better one."""
+    if not config.env.check_seeds:
+        return task
+    with telling_if_slow(tell, COMPILING if task.envs.compiles else SETTING_UP):
+        check = check_seeds(task.envs)
+    if not check.honest:
+        tell(check.report())
+    return replace(task, envs=check.source)
+
+
+def build_replay(
+    config: RunConfig, task: Task, notify: Callable[[str], None], timer: StageTimer
+) -> PrioritizedReplay | None:
+    """Return what the learner keeps of earlier rollouts; its limits are reported."""
+    if not config.learn.replay.enabled:
+        return None
+    if notice := replay_plan(config, task).notice:
+        notify(notice)
+    if not config.learn.replay.saved:
+        notify(
+            "learn.replay.saved = false: checkpoints leave the replay out, so that a resumed run "
+            "fills it anew and is not bit for bit the same"
+        )
+    return PrioritizedReplay(config.learn.replay, Seeds(config.seed).generator("replay"), timer)
+
+
+def checkpoint_config(config: RunConfig, task: Task) -> CheckpointConfig:
+    """Return how checkpoints are kept, ranked by the task's score if nothing else is asked for."""
+    metric = config.checkpoint.best_metric or task.evaluation.metric
+    return replace(config.checkpoint, best_metric=metric)
+
+
+def identity(config: RunConfig) -> dict[str, str]:
+    """Return what a checkpoint and the run that loads it must share."""
+    # Only what was chosen: a version with one more key still knows the checkpoints before it.
+    plain = from_values({"task": config.task})
+    values = differences(to_values(plain), to_values(config))
+    text = json.dumps({key: value for key, (_, value) in values.items()}, sort_keys=True)
+    return {"task": config.task, "config": hashlib.sha256(text.encode()).hexdigest()}

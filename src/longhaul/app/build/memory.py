@@ -1,0 +1,212 @@
+"""How much memory and disk a run needs, before it is started."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import torch
+import torch.utils.deterministic
+
+from longhaul.app.build.config import RunConfig
+from longhaul.app.build.text import columns
+from longhaul.core.env import empty_actions
+from longhaul.core.errors import ConfigError, ResourceError
+from longhaul.core.task import Task
+from longhaul.learn.replay.plan import Layout, Piece, ReplayPlan
+from longhaul.learn.replay.sequences import sequence_length
+
+MEGABYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """Bytes by what they are for, and what is worth a notice."""
+
+    sizes: dict[str, int]
+    notices: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """All bytes together."""
+        return sum(self.sizes.values())
+
+    def shortage(self) -> str:
+        """Return that the machine has less memory than is planned, or nothing."""
+        there = psutil.virtual_memory().total
+        if self.total <= there:
+            return ""
+        return (
+            f"this run needs {self.total / MEGABYTE:,.0f} MiB and the machine has "
+            f"{there / MEGABYTE:,.0f} MiB of memory; lower num_envs, collect.steps or the size of "
+            "the network"
+        )
+
+    def demand_room(self) -> None:
+        """Raise if the machine has less memory than is planned."""
+        if shortage := self.shortage():
+            raise ResourceError(shortage)
+
+    def as_text(self) -> str:
+        """Return a table in megabytes."""
+        rows = [(name, f"{size / MEGABYTE:,.1f} MiB") for name, size in self.sizes.items()]
+        rows.append(("together", f"{self.total / MEGABYTE:,.1f} MiB"))
+        return columns(rows, header=("memory", "size"))
+
+
+def memory_plan(config: RunConfig, task: Task) -> MemoryPlan:
+    """Return what the rollouts, the network and its optimizer will take."""
+    spec = task.envs.spec
+    rows = config.num_envs * spec.rows
+    policy = task.make_policy()
+    weights = sum(p.numel() * p.element_size() for p in policy.parameters())
+    step = sum(
+        math.prod(part.shape) * np.dtype(part.dtype).itemsize for part in spec.observation.values()
+    )
+    step += empty_actions(spec, 1).nbytes + 3 * 4 + 5
+    step += spec.choices if spec.has_masks else 0
+    rollouts = 2 if config.collect.overlap else 1
+    memory = sum(part.numel() * part.element_size() for part in policy.initial(1).values())
+    sizes = {
+        "rollouts": rollouts * step * rows * config.collect.steps,
+        "policy memory": memory * rows,
+        "weights": weights * (2 if config.collect.overlap else 1),
+        "gradients and optimizer": 3 * weights,
+    }
+    if not config.learn.replay.enabled:
+        return MemoryPlan(sizes)
+    plan = replay_plan(config, task)
+    kept = f"replay of {plan.sequences * plan.length:,} transitions"
+    return MemoryPlan({**sizes, kept: plan.nbytes}, (plan.notice,) if plan.notice else ())
+
+
+def replay_plan(config: RunConfig, task: Task) -> ReplayPlan:
+    """Return how much of the past fits; a replay that cannot hold a rollout is an error."""
+    spec, collect = task.envs.spec, config.collect
+    policy = task.make_policy()
+    length = sequence_length(
+        config.learn.replay.length,
+        steps=collect.steps,
+        chunk=collect.chunk or collect.steps,
+        recurrent=policy.recurrent,
+    )
+    action = empty_actions(spec, 1)
+    layout = Layout(
+        length=length,
+        obs={
+            name: Piece(part.shape, np.dtype(part.dtype)) for name, part in spec.observation.items()
+        },
+        action=Piece(action.shape[1:], action.dtype),
+        choices=spec.choices if spec.has_masks else 0,
+        memory={
+            name: Piece(tuple(part.shape[1:]), part.numpy().dtype)
+            for name, part in policy.initial(1).items()
+        },
+    )
+    plan = ReplayPlan.of(layout, config.learn.replay)
+    plan.demand(config.num_envs * spec.rows * collect.steps // length)
+    return plan
+
+
+LOG_MEGABYTES = 16
+"""Room for the logs of a run's first hours."""
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the room that is left on the disk of a folder."""
+    return shutil.disk_usage(folder).free
+
+
+def checkpoint_bytes(config: RunConfig, task: Task) -> int:
+    """Return about how large a checkpoint becomes: what a run holds, apart from its rollouts.
+
+    That counts gradients, which are not saved, and leaves out the states of the environments.
+    """
+    sizes = memory_plan(config, task).sizes
+    is_saved = config.learn.replay.saved
+    return sum(
+        size
+        for name, size in sizes.items()
+        if name != "rollouts" and (is_saved or not name.startswith("replay"))
+    )
+
+
+def check_disk_room(folder: Path, config: RunConfig, task: Task) -> None:
+    """Raise unless two checkpoints and logs fit beside the reserve that must stay free."""
+    size = checkpoint_bytes(config, task)
+    reserve = config.checkpoint.reserve_megabytes
+    needed = 2 * size + (reserve + LOG_MEGABYTES) * MEGABYTE
+    free = free_bytes(folder)
+    if free < needed:
+        raise ResourceError(
+            f"{free / MEGABYTE:,.1f} MB are free for {folder}, and this run needs "
+            f"{needed / MEGABYTE:,.1f} MB: two checkpoints of about {size / MEGABYTE:,.1f} MB, "
+            f"{LOG_MEGABYTES} MB of logs and a reserve of {reserve} MB; free disk space or lower "
+            "checkpoint.reserve_megabytes, then start the same command again"
+        )
+
+
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # as <malloc.h> numbers them
+KEPT_BYTES = 2**30
+LARGEST_KEPT_BLOCK = 2**25
+"""The most glibc allows."""
+
+
+def choose_device(
+    asked: str, *, require_gpu: bool, tell: Callable[[str], None] = lambda text: None
+) -> torch.device:
+    """Return the device the user asked for; falling back to the CPU is said, or is an error."""
+    if asked == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        if require_gpu:
+            raise ConfigError("--require-gpu: torch finds no CUDA device on this machine")
+        return torch.device("cpu")
+    try:
+        device = torch.device(asked)
+    except RuntimeError:
+        raise ConfigError(
+            f"device = {asked!r} is not known; use auto, cpu, cuda or cuda:N"
+        ) from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        if require_gpu:
+            raise ConfigError(f"device = {asked!r}: torch finds no CUDA device on this machine")
+        tell(f"device {asked!r} is not there: training on the CPU instead")
+        return torch.device("cpu")
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device = {asked!r} is not supported; use auto, cpu, cuda or cuda:N")
+    if require_gpu and device.type == "cpu":
+        raise ConfigError("--require-gpu cannot be had with device = 'cpu'")
+    return device
+
+
+def fix_torch(*, threads: int, deterministic: bool) -> None:
+    """Make torch repeatable, with a fixed number of threads, and keep the memory it frees."""
+    torch.set_num_threads(threads)
+    keep_freed_memory()
+    # The same switch as `use_deterministic_algorithms`, which imports the compiler: seconds.
+    torch.set_deterministic_debug_mode("error" if deterministic else "default")
+    # Filling new tensors with NaN finds reads of uninitialised memory; it costs 5 % on images and
+    # makes nothing more repeatable.
+    # The module is given this property at run time, where a type checker cannot see it.
+    options: Any = torch.utils.deterministic
+    options.fill_uninitialized_memory = False
+
+
+def keep_freed_memory() -> bool:
+    """Let freed memory be used again instead of being given back; tell if that can be asked for.
+
+    Networks over images free tens of megabytes after every minibatch. By default they go back to
+    the system and come anew, zeroed page by page: a tenth of the time of training on pixels.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    return bool(mallopt(TRIM_THRESHOLD, KEPT_BYTES) and mallopt(MMAP_THRESHOLD, LARGEST_KEPT_BLOCK))

@@ -1,0 +1,1 @@
+"""Checking environments, runs and the machine."""

@@ -1,0 +1,222 @@
+"""Checking the machine, the versions and a task's environment before a long run."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import psutil
+
+from longhaul.app.build.components import build_env, build_task
+from longhaul.app.build.config import RunConfig
+from longhaul.app.build.sources import ConfigSources, resolve, task_names
+from longhaul.app.build.text import columns
+from longhaul.app.diagnose.api_check import check_api
+from longhaul.app.diagnose.isolation import Enter, call_isolated
+from longhaul.app.diagnose.trial_report import Trials
+from longhaul.app.diagnose.trials import TrialRequest, run_trials
+from longhaul.core.env import EnvSource, SingleEnvs
+from longhaul.core.errors import ConfigError, LonghaulError
+from longhaul.core.seeds import DerivedSeeds, Seeds
+from longhaul.envs.checks import check_seeds, random_actions
+from longhaul.envs.guard import FOLDER, printable
+
+GIGABYTE = 1 << 30
+CHECK_SECONDS = 120.0
+LONGEST_EXAMPLE = 80
+PACKAGES = ("longhaul", "torch", "numpy", "gymnasium", "numba", "safetensors", "msgspec")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    good: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """Everything that was looked at."""
+
+    findings: tuple[Finding, ...]
+    trials: Trials | None = None  # if any were asked for and could be made
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing stands in the way of a run."""
+        is_good = all(finding.good for finding in self.findings)
+        return is_good and (self.trials is None or self.trials.all_ok)
+
+    def as_text(self) -> str:
+        """Return one line per finding, then the trials."""
+        rows = [("ok" if f.good else "BAD", f.what, f.detail) for f in self.findings]
+        text = columns(rows)
+        return text if self.trials is None else f"{text}\n\n{self.trials.as_text()}"
+
+    def as_json(self) -> str:
+        """Return the findings for programs."""
+        values: dict[str, object] = {
+            "healthy": self.healthy,
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+        if self.trials is not None:
+            values |= {"trials": self.trials.as_values(), "report": self.trials.report}
+        return json.dumps(values)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskExamination:
+    """What was found out about a task, and its environments if they can be made."""
+
+    findings: tuple[Finding, ...]
+    source: EnvSource | None = None
+    reproducible: bool = False
+
+
+def examine(
+    task: str,
+    request: TrialRequest | None = None,
+    *,
+    deadline_seconds: float = CHECK_SECONDS,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Examination:
+    """Look at the machine and, if one is named, at a task, whose environments may do anything."""
+    machine = (*_versions(), *_machine())
+    if not task:
+        if request is not None:
+            raise ConfigError("--trials needs a task, for example gym:CartPole-v1")
+        return Examination(machine)
+    try:
+        config = resolve(ConfigSources(task=task))
+    except LonghaulError as error:
+        return Examination((*machine, Finding(task, good=False, detail=str(error))))
+    found = examine_apart(config, deadline_seconds)
+    findings = (*machine, *found.findings)
+    if request is None or found.source is None:
+        return Examination(findings)
+    trials = run_trials(
+        found.source, config.env, request, reproducible=found.reproducible, tell=tell
+    )
+    return Examination(findings, trials)
+
+
+def examine_apart(config: RunConfig, deadline_seconds: float) -> TaskExamination:
+    """Examine a task in another process, so that it can neither hang nor crash this one."""
+    aftermath = call_isolated(examine_task, config, deadline_seconds=deadline_seconds)
+    if aftermath.fate == "returned":
+        found: TaskExamination = aftermath.returned
+        return replace(found, findings=(*found.findings, *_prints(aftermath.output)))
+    detail = f"{aftermath.fate} in {aftermath.stage}: {aftermath.error}"
+    if aftermath.output:
+        detail += f"; it wrote: {aftermath.output.strip()}"
+    return TaskExamination((Finding(config.task, good=False, detail=detail),))
+
+
+def _prints(output: str) -> tuple[Finding, ...]:
+    """Return that an environment prints, if it does."""
+    if not (said := printable(output)):
+        return ()
+    example = said if len(said) <= LONGEST_EXAMPLE else f"{said[:LONGEST_EXAMPLE]}..."
+    detail = f"the environment prints, for example {example!r}; a run keeps it in {FOLDER}/"
+    return (Finding("output", good=True, detail=detail),)
+
+
+def _versions() -> list[Finding]:
+    findings = [Finding("python", good=True, detail=platform.python_version())]
+    for package in PACKAGES:
+        try:
+            findings.append(Finding(package, good=True, detail=version(package)))
+        except PackageNotFoundError:
+            findings.append(Finding(package, good=False, detail="not installed"))
+    return findings
+
+
+def _machine() -> list[Finding]:
+    memory = psutil.virtual_memory()
+    disk = shutil.disk_usage(Path.cwd())
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    cores = len(os.sched_getaffinity(0))
+    return [
+        Finding("cores", good=True, detail=str(cores)),
+        Finding(
+            "memory",
+            good=memory.available > GIGABYTE,
+            detail=f"{memory.available / GIGABYTE:.1f} of {memory.total / GIGABYTE:.1f} GiB free",
+        ),
+        Finding(
+            "disk",
+            good=disk.free > GIGABYTE,
+            detail=f"{disk.free / GIGABYTE:.1f} GiB free here",
+        ),
+        Finding("open files", good=files >= 256, detail=f"limit {files}"),
+    ]
+
+
+def examine_task(config: RunConfig, enter: Enter) -> TaskExamination:
+    """Make a task's environments and hold them to their promises."""
+    enter("construct")
+    try:
+        built = build_task(config)
+    except LonghaulError as error:
+        return TaskExamination((Finding(config.task, good=False, detail=str(error)),))
+    spec = built.envs.spec
+    findings = [
+        Finding("task", good=True, detail=f"{built.name}: {spec.in_words()}"),
+        Finding("state", good=True, detail=f"tier {spec.tier.value}"),
+    ]
+    enter("API")
+    if (conformity := check_api(config)) is not None:
+        findings.append(Finding("API", good=conformity.good, detail=conformity.detail))
+    enter("seeds")
+    try:
+        check = check_seeds(built.envs)
+    except LonghaulError as error:
+        findings.append(Finding("episodes", good=False, detail=str(error)))
+        return TaskExamination(tuple(findings), built.envs)
+    findings.append(Finding("seeds", good=check.honest, detail=check.report()))
+    return TaskExamination(tuple(findings), check.source, check.honest)
+
+
+def warm_up(tasks: Sequence[str], tell: Callable[[str], None]) -> None:
+    """Make one environment of each task and step it once, so that later runs find it compiled.
+
+    Without tasks, all that need no argument are taken; one that cannot be had here is told of.
+    """
+    for name in tasks or task_names():
+        begin = time.monotonic()
+        try:
+            done = _step_once(name)
+        except LonghaulError as error:
+            if tasks:
+                raise
+            if not isinstance(error, ConfigError):  # a task that needs an argument is no news
+                tell(f"{name}: {error}")
+            continue
+        if done:
+            tell(f"{name}: ready after {time.monotonic() - begin:.1f} s")
+
+
+def _step_once(name: str) -> bool:
+    """Step one environment of a task; return whether there was native code to compile."""
+    config = resolve(ConfigSources(task=name))
+    task = build_task(config)
+    if not task.envs.compiles:
+        return False
+    # In this process: what is compiled is cached beside the code, for all others.
+    if isinstance(task.envs, SingleEnvs):
+        config = replace(config, env=replace(config.env, runtime="serial"))
+    env = build_env(config, task, DerivedSeeds(Seeds(config.seed)), 1)
+    env.reset()
+    env.step(random_actions(env.spec, 1, config.seed)[0])
+    env.close()
+    return True

@@ -1,0 +1,1 @@
+"""Loading trained policies, and measuring them."""

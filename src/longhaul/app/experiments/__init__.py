@@ -1,0 +1,1 @@
+"""Several runs with one purpose: comparisons, arms and searches."""

@@ -1,0 +1,185 @@
+"""Comparing runs, and the arms of an experiment once they are agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longhaul.app.build.sources import differences, to_values
+from longhaul.app.build.text import columns
+from longhaul.app.evaluation.evaluate import played_cases, reference_scores
+from longhaul.app.evaluation.load import Agent, Run
+from longhaul.app.experiments.arms import Experiment, Tell, train_arms
+from longhaul.core.config import value_words
+from longhaul.core.errors import ConfigError
+from longhaul.report.comparison import Comparison, Entry, compare_entries, comparison_charts
+from longhaul.report.page import make_comparison
+from longhaul.report.run_data import gather
+from longhaul.report.style import Drawn, PlotError, draw
+from longhaul.runs.directory import RunDirectory, slug
+from longhaul.runs.durable import replace_file, storage_errors
+
+OWN_AFFAIRS = ("name", "seed", "report", "checkpoint", "threads", "env.processes")
+"""Keys in which runs of one arm may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A comparison and where its page is."""
+
+    comparison: Comparison
+    differences: dict[str, dict[str, Any]]
+    """For each arm what it has otherwise than the first."""
+    page: Path | None
+
+    def as_text(self) -> str:
+        """Return a table, what it means, and what the arms differ in."""
+        header, rows = self.comparison.as_rows()
+        lines = [columns(rows, header=header), "", *self.comparison.notes()]
+        for arm, changed in self.differences.items():
+            words = ", ".join(f"{key} = {value_words(value)}" for key, value in changed.items())
+            lines.append(f"{arm}: {words or 'nothing differs'}")
+        if self.page is not None:
+            lines.append(f"page      {self.page}")
+        return "\n".join(lines)
+
+    def as_json(self) -> str:
+        """Return everything for programs."""
+        values = {**self.comparison.as_values(), "differences": self.differences}
+        return json.dumps(values, allow_nan=False)
+
+
+def compare_runs(
+    paths: Sequence[Path], *, anyway: bool = False, out: Path | None = None
+) -> Compared:
+    """Compare finished or unfinished runs by the final evaluation of their checkpoints."""
+    if len(paths) < 2:
+        raise ConfigError("a comparison needs at least two runs")
+    configs = {path: _comparable(Run(path)) for path in paths}
+    arms = name_arms(configs)
+    # The first run's will do for all: they play the same cases.
+    entries = [measure(path, arms[path], references=path == paths[0]) for path in paths]
+    comparison = compare_entries(entries, anyway=anyway)
+    changed = arm_differences(configs, arms)
+    page = write_page(comparison, changed, out or _default_folder(paths, arms))
+    return Compared(comparison, changed, page)
+
+
+def _comparable(run: Run) -> dict[str, Any]:
+    """Return a run's config; whether it had a cluster counts, at which address does not."""
+    values = to_values(run.config)
+    address = "a cluster" if values["cluster"]["address"] else ""
+    return {**values, "cluster": {**values["cluster"], "address": address}}
+
+
+def name_arms(configs: dict[Path, dict[str, Any]]) -> dict[Path, str]:
+    """Return each run's arm: those that differ in nothing but their own affairs share one."""
+    names: list[tuple[dict[str, Any], str]] = []
+    found: dict[Path, str] = {}
+    for path, config in configs.items():
+        for known, name in names:
+            if not differences(known, config, ignore=OWN_AFFAIRS):
+                found[path] = name
+                break
+        else:
+            taken = {name for _, name in names}
+            name = str(config["name"])
+            while name in taken:
+                name += "'"
+            names.append((config, name))
+            found[path] = name
+    return found
+
+
+def arm_differences(
+    configs: dict[Path, dict[str, Any]], arms: dict[Path, str]
+) -> dict[str, dict[str, Any]]:
+    """Return what each arm but the first has otherwise than it."""
+    firsts: dict[str, dict[str, Any]] = {}
+    for path, arm in arms.items():
+        firsts.setdefault(arm, configs[path])
+    base = next(iter(firsts.values()))
+    return {
+        arm: {k: new for k, (_, new) in differences(base, config, ignore=OWN_AFFAIRS).items()}
+        for arm, config in firsts.items()
+        if config is not base
+    }
+
+
+def measure(path: Path, arm: str, *, references: bool) -> Entry:
+    """Return a run with the scores of its checkpoint, which is measured if it never was.
+
+    With `references`, beside policies that learned nothing, where the task has them.
+    """
+    run = Run(path)
+    agent = run.agent(measured_checkpoint(run.directory))
+    cases = played_cases(run, agent, references=references)
+    suite = suite_words(agent)
+    return Entry(
+        gather(path),
+        arm,
+        suite or f"{len(cases)} episodes of seed {agent.config.evaluate.seed}",
+        agent.config.evaluate.greedy,
+        {case.episode.seed: case.score for case in cases},
+        reference_scores(run, agent),
+    )
+
+
+def suite_words(agent: Agent) -> str:
+    """Return on what a run is measured, with the conditions that go with it."""
+    name = agent.config.evaluate.suite or next(iter(agent.task.evaluation.final), "")
+    find = agent.task.evaluation.suite
+    if find is None or not name:
+        return name
+    conditions = find(name).conditions
+    return f"{name}, {conditions}" if conditions else name
+
+
+def measured_checkpoint(run: RunDirectory) -> str:
+    """Return the checkpoint whose evaluation was kept last, or the latest one."""
+    kept = sorted(run.evaluations.glob("step-*.json"), key=lambda file: file.stat().st_mtime)
+    for file in reversed(kept):
+        name = file.name[: len("step-") + 12]
+        if (run.checkpoints / name).is_dir():
+            return name
+    return "latest"
+
+
+def write_page(
+    comparison: Comparison, changed: dict[str, dict[str, Any]], folder: Path
+) -> Path | None:
+    """Write the comparison as one page with its curves; None if plots cannot be made here."""
+    try:
+        drawn: list[Drawn] = [draw(chart) for chart in comparison_charts(comparison)]
+    except PlotError:
+        drawn = []
+    page = folder / "comparison.html"
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(page, make_comparison(comparison, changed, drawn).encode())
+        for one in drawn:
+            replace_file(folder / f"{one.chart.name}.png", one.png, durable=False)
+    return page
+
+
+def _default_folder(paths: Sequence[Path], arms: dict[Path, str]) -> Path:
+    names = "-vs-".join(dict.fromkeys(arms[path] for path in paths))
+    return paths[0].resolve().parent / "comparisons" / slug(names.replace("'", "x")[:80])
+
+
+def compare_arms(experiment: Experiment, tell: Tell, *, out: Path | None = None) -> Compared:
+    """Train every arm with every seed, then compare them."""
+    paths = train_arms(experiment, tell)
+    return compare_runs(sorted(paths, key=_arm_order(experiment)), out=out)
+
+
+def _arm_order(experiment: Experiment) -> Callable[[Path], int]:
+    names = [experiment.run_name(arm) for arm in experiment.arms]
+
+    def order(path: Path) -> int:
+        return names.index(RunDirectory(path).read_record().name)
+
+    return order

@@ -1,0 +1,213 @@
+"""Commands in processes of their own, and the one loop that keeps several of them going."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from longhaul.cluster.commands import CommandNodes
+from longhaul.cluster.config import ClusterConfig
+from longhaul.cluster.connect import check_cluster
+from longhaul.core.errors import ConfigError
+
+END_SECONDS = 120.0
+"""How long a run may take to write its last checkpoint."""
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def longhaul_command(*arguments: str) -> list[str]:
+    """Return this very installation's command with its arguments."""
+    return [sys.executable, "-m", "longhaul", *arguments]
+
+
+class Child:
+    """A started command; its words go to a file.
+
+    A Ctrl-C in the terminal does not reach it, so that its parent decides when it stops. If the
+    parent dies, however suddenly, the system asks it to stop.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        self._asked: float | None = None
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=partial(_stop_with, os.getpid()),
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+        return self._process.poll()
+
+    def wait(self, seconds: float) -> int | None:
+        """Return the exit code as soon as there is one, None if the time is up before."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def ask_to_stop(self) -> None:
+        """Send SIGTERM, after which a run leaves a checkpoint."""
+        if self._process.poll() is None:
+            self._asked = self._asked or time.monotonic()
+            self._process.send_signal(signal.SIGTERM)
+
+    def end(self, seconds: float = END_SECONDS) -> int:
+        """Return the exit code; by force `seconds` after it was first asked to stop."""
+        self.ask_to_stop()
+        try:
+            self.wait(max(0.0, (self._asked or 0.0) + seconds - time.monotonic()))
+        finally:
+            if self._process.poll() is None:
+                os.killpg(self.pid, signal.SIGKILL)  # it leads a session of its own
+            self._process.wait()
+        return self._process.returncode
+
+
+def _stop_with(parent: int) -> None:
+    """Run in the new process: have the system send SIGTERM when the parent ends."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+class Process(Protocol):
+    """A started command."""
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+
+    def ask_to_stop(self) -> None:
+        """Ask it to leave a checkpoint and end."""
+
+    def end(self) -> int:
+        """Return the exit code once it has ended, by force if it takes long."""
+
+
+Launch = Callable[[Sequence[str], Path], Process]
+
+
+@dataclass(slots=True)
+class Job:
+    """A command that was started, and where its words go."""
+
+    process: Process
+    log: Path
+    asked: float | None = field(default=None, init=False)
+    """When it was asked to stop."""
+
+    def ask_to_stop(self) -> None:
+        """Ask it once to leave a checkpoint and end; it is looked at until it has."""
+        if self.asked is None:
+            self.asked = time.monotonic()
+            self.process.ask_to_stop()
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs; one that does not stop is ended by force."""
+        if self.asked is not None and time.monotonic() - self.asked > END_SECONDS:
+            return self.process.end()
+        return self.process.poll()
+
+    def words(self) -> str:
+        """Return what it has written so far."""
+        return self.log.read_text(errors="replace") if self.log.is_file() else ""
+
+
+AnyJob = TypeVar("AnyJob", bound=Job)
+
+
+class JobPolicy(Protocol[AnyJob]):
+    """What a command that runs jobs decides: which is next, how each goes, when to stop."""
+
+    def begin(self, live: Sequence[AnyJob]) -> AnyJob | None:
+        """Start the next job and return it, None if there is nothing to begin now."""
+
+    def look(self, job: AnyJob, code: int | None) -> None:
+        """See how a job gets on; `code` is its exit code, None while it runs."""
+
+    def stop_reason(self) -> str:
+        """Return why everything stops at once, empty to go on."""
+
+
+def run_jobs(
+    policy: JobPolicy[AnyJob], jobs: int, *, rest: Callable[[], None] = lambda: time.sleep(0.2)
+) -> str:
+    """Keep up to `jobs` of them going until none is left; return why it stopped before, or nothing.
+
+    Whatever happens, all that still run leave their checkpoints side by side and have ended when
+    this returns.
+    """
+    live: list[AnyJob] = []
+    try:
+        while True:
+            for job in tuple(live):
+                code = job.poll()
+                if code is not None:
+                    live.remove(job)
+                policy.look(job, code)
+            if reason := policy.stop_reason():
+                return reason
+            while len(live) < jobs and (job_ := policy.begin(live)) is not None:
+                live.append(job_)
+            if not live:
+                return ""
+            rest()
+    finally:
+        for job in live:
+            job.ask_to_stop()
+        for job in live:
+            job.process.end()
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPlace:
+    """Which machines train the runs, and how many of them side by side."""
+
+    cluster: str = ""
+    """Address of a Ray cluster as `cluster.address` takes it; empty: this machine, without Ray."""
+    jobs: int = 1
+    cpus_per_job: float = 1.0
+    """Processors the cluster sets aside for each run."""
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise ConfigError(f"--jobs must be at least 1, not {self.jobs}")
+        if not self.cpus_per_job > 0:
+            raise ConfigError(f"--cpus-per-job must be more than 0, not {self.cpus_per_job}")
+
+    def check(self) -> None:
+        """Raise if the cluster is not to be had; nothing is started."""
+        check_cluster(ClusterConfig(address=self.cluster))
+
+    @contextmanager
+    def open(self) -> Iterator[Launch]:
+        """Yield how to start a command; on a cluster for as long as it is joined."""
+        if not self.cluster:
+            yield Child
+            return
+        with CommandNodes(self.cluster, Child, cpus=self.cpus_per_job) as nodes:
+            yield nodes
+
+
+HERE = TrialPlace()
+"""One run after the other on this machine."""

@@ -1,0 +1,111 @@
+"""The next experiment, begun from what the last one left: a short config and notes to fill in."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longhaul.app.artefacts.report import preset_differences, preset_name
+from longhaul.app.build.sources import (
+    ConfigSources,
+    find_kind,
+    parse_override,
+    put_on,
+    read_preset,
+    resolve,
+)
+from longhaul.core.config import merge
+from longhaul.core.errors import ConfigError
+from longhaul.report import summary as words
+from longhaul.report.notebook import ASKED, section
+from longhaul.report.run_data import RunData, gather
+from longhaul.runs.directory import slug
+from longhaul.runs.durable import storage_errors
+from longhaul.runs.toml import write_toml
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Where the next experiment is, and how it is run."""
+
+    config: Path
+    notes: Path
+    command: str
+
+    def as_text(self) -> str:
+        """Return one line for each of them."""
+        return f"config    {self.config}\nnotes     {self.notes}\nrun it    {self.command}"
+
+
+def begin_experiment(path: Path, name: str, overrides: Sequence[str], out: Path) -> Begun:
+    """Write the config and the notes of the experiment after a run; never over existing ones."""
+    run = gather(path)
+    record = run.state.record
+    name = slug(name or next_name(record.name))
+    changes = {key: new for key, (_, new) in preset_differences(run)[0].items()}
+    values: dict[str, Any] = {}
+    for key, value in changes.items():
+        values = merge(values, _nested(key, value))
+    preset = preset_name(record.command)
+    values = with_changes(values, overrides, task=record.task, preset=preset)
+    config, notes = out / f"{name}.toml", out / f"{name}.md"
+    for file in (config, notes):
+        if file.exists():
+            raise ConfigError(f"{file} exists; give the experiment another --name")
+    call = ["longhaul", "train", record.task, "--name", name, "--config", str(config)]
+    command = shlex.join([*call, *(["--preset", preset] if preset else [])])
+    with storage_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+        config.write_text(f"# What differs from the preset of {record.task}.\n{write_toml(values)}")
+        notes.write_text(make_notes(run, name, command, overrides))
+    return Begun(config, notes, command)
+
+
+def with_changes(
+    values: dict[str, Any], overrides: Sequence[str], *, task: str, preset: str
+) -> dict[str, Any]:
+    """Return the values with others on top; a config they cannot make is an error."""
+    before = merge(read_preset(find_kind(task), task, preset), values)
+    after = before
+    for override in overrides:
+        change = parse_override(override)
+        values, after = merge(values, change), put_on(after, change, task)
+    if after.get("schedule") != before.get("schedule"):
+        values = {**values, "schedule": after["schedule"]}
+    resolve(ConfigSources(task, preset=preset, flags=values))  # for its errors
+    return values
+
+
+def next_name(name: str) -> str:
+    """Return the name after this one: v7 becomes v8, `default` becomes default-2."""
+    found = re.fullmatch(r"(.*?)(\d+)", name)
+    return f"{found[1]}{int(found[2]) + 1}" if found else f"{name}-2"
+
+
+def make_notes(run: RunData, name: str, command: str, overrides: Sequence[str]) -> str:
+    """Return the notes, with what the last run's notebook says under learning and next steps."""
+    notebook = run.directory.notebook
+    before = notebook.read_text("utf-8") if notebook.exists() else ""
+    learned, steps = section(before, "Learning"), section(before, "Next steps")
+    read = [f"Read: {run.directory.path}", *(f"- {line}" for line in words.summary(run))]
+    changed = "\n".join(f"- `{override}`" for override in overrides)
+    parts = {
+        "Start": "\n".join(read) + (f"\n\nLearned there:\n\n{learned}" if learned else ""),
+        "Goal": f"_{ASKED['Goal']}_",
+        "Plan": "\n\n".join(filter(None, (steps, changed))) or f"_{ASKED['Plan']}_",
+        "Run": f"```\n{command}\n```",
+    }
+    body = "\n\n".join(f"## {heading}\n\n{text}" for heading, text in parts.items())
+    return f"# {run.state.record.task}: {name}\n\n{body}\n"
+
+
+def _nested(key: str, value: Any) -> dict[str, Any]:
+    nested: Any = value
+    for part in reversed(key.split(".")):
+        nested = {part: nested}
+    assert isinstance(nested, dict)
+    return nested

@@ -1,0 +1,1 @@
+"""Looking at runs and tasks from outside: listings, logs, repairs and the page."""

@@ -1,0 +1,236 @@
+"""Mending a run's logs: told first, done only when asked, with everything kept aside."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from longhaul.app.build.components import build_task
+from longhaul.app.build.config import RunConfig
+from longhaul.app.build.text import columns
+from longhaul.app.evaluation.load import Run
+from longhaul.core.errors import LonghaulError
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.lock import Clocks, RunLock
+from longhaul.runs.logs.jsonl import Row, encode_row, parse_row
+from longhaul.runs.logs.rewind import keep_aside
+from longhaul.runs.logs.segments import list_segments, read_log, replace_log, sound_members
+
+LOGS = ("metrics", "timings", "episodes", "events", "sessions")
+AUDIT = "backfilled"
+"""The field of a mended row that says which counters were computed, and how."""
+BY_ITERATION = frozenset({"metrics", "timings"})
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What is wrong with one log, and what it becomes."""
+
+    log: str
+    lines: int
+    garbage: int = 0
+    torn: bool = False
+    doubles: int = 0
+    disordered: int = 0
+    backfilled: int = 0
+    damaged_segments: int = 0
+    content: bytes = b""
+    """The mended log."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing has to be done."""
+        return not (
+            self.garbage
+            or self.torn
+            or self.doubles
+            or self.disordered
+            or self.backfilled
+            or self.damaged_segments
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Return the counts."""
+        names = ("lines", "garbage", "torn", "doubles", "disordered", "backfilled")
+        return {name: getattr(self, name) for name in (*names, "damaged_segments")}
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What was found in a run, and whether it was mended."""
+
+    run: Path
+    logs: tuple[Mended, ...]
+    table: str
+    applied: bool
+    backups: tuple[Path, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there was nothing to mend."""
+        return all(log.is_sound for log in self.logs)
+
+    def as_text(self) -> str:
+        """Return a table of the logs and what was or would be done."""
+        rows = [
+            (one.log, *(str(int(value)) for value in one.facts().values())) for one in self.logs
+        ]
+        header = ("log", "lines", "garbage", "torn", "doubles", "order", "backfilled", "segments")
+        told = [columns(rows, header=header), f"metrics.parquet: {self.table}"]
+        if self.applied:
+            told += [f"kept the log as it was: {path}" for path in self.backups]
+        elif not self.is_sound:
+            told.append("nothing was changed; --apply mends the logs and keeps the old ones aside")
+        return "\n".join(told)
+
+    def as_json(self) -> str:
+        """Return the same for programs."""
+        return json.dumps(
+            {
+                "run": str(self.run),
+                "sound": self.is_sound,
+                "applied": self.applied,
+                "logs": {one.log: one.facts() for one in self.logs},
+                "table": self.table,
+                "backups": [str(path) for path in self.backups],
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How steps follow from iterations in a run, for rows that lost their counter."""
+
+    per_iteration: int
+    formula: str
+
+    @staticmethod
+    def of(config: RunConfig) -> Counting:
+        """Return the rule of a configuration."""
+        rows = build_task(config).envs.spec.rows
+        envs, steps = config.num_envs, config.collect.steps
+        return Counting(
+            envs * rows * steps,
+            f"iteration * num_envs ({envs}) * rows ({rows}) * collect.steps ({steps})",
+        )
+
+    def filled(self, row: Row) -> Row:
+        """Return the row with its steps, and a note of where they come from."""
+        iteration = row.get("iteration")
+        if not isinstance(iteration, int) or isinstance(row.get("env_steps"), int):
+            return row
+        computed = {"env_steps": iteration * self.per_iteration}
+        return {
+            "iteration": iteration,
+            **computed,
+            **row,
+            **computed,
+            AUDIT: {"env_steps": self.formula},
+        }
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What was read of a log so far."""
+
+    rows: list[Row] = field(default_factory=list)
+    lines: dict[bytes, None] = field(default_factory=dict)
+    garbage: int = 0
+    doubles: int = 0
+
+
+def repair_run(whole: Run, *, apply: bool) -> Repair:
+    """Look at a run's logs, mend them if asked, and make metrics.parquet anew."""
+    run = whole.directory
+    with RunLock(run.lock, Clocks()):
+        counting = Counting.of(whole.config)
+        logs = tuple(examine(run.path / f"{name}.jsonl", counting.filled) for name in LOGS)
+        backups = []
+        if apply:
+            for log in logs:
+                if not log.is_sound:
+                    target = run.path / f"{log.log}.jsonl"
+                    backups.append(keep_aside(read_log(target), target, run.crash))
+                    replace_log(target, log.content)
+        table = remake_table(run, apply=apply)
+        return Repair(run.path, logs, table, apply, tuple(backups))
+
+
+def examine(path: Path, filled: Callable[[Row], Row]) -> Mended:
+    """Return what is wrong with a log, with its mended content; reads and changes nothing."""
+    name = path.stem
+    if not path.exists() and not list_segments(path):
+        return Mended(name, 0)
+    content = read_log(path)
+    *whole, rest = content.split(b"\n")
+    reading = _Reading()
+    for line in whole:
+        _take(line, reading)
+    if rest and parse_row(rest) is not None:
+        _take(rest, reading)  # only its end is missing
+    rows = [filled(row) for row in reading.rows] if name == "metrics" else reading.rows
+    backfilled = sum(new is not old for new, old in zip(rows, reading.rows, strict=True))
+    numbers = [row["iteration"] for row in rows if isinstance(row.get("iteration"), int)]
+    disordered = sum(b < a for a, b in itertools.pairwise(numbers))
+    if name in BY_ITERATION:
+        rows = _one_each(rows, reading)
+    elif name != "sessions":
+        rows = sorted(rows, key=lambda row: row.get("iteration", 0))
+    kept = {id(row): line for row, line in zip(reading.rows, reading.lines, strict=True)}
+    lines = [kept[id(row)] + b"\n" if id(row) in kept else encode_row(row) for row in rows]
+    return Mended(
+        name,
+        lines=len(rows),
+        garbage=reading.garbage,
+        torn=bool(rest),
+        doubles=reading.doubles,
+        disordered=disordered,
+        backfilled=backfilled,
+        damaged_segments=sum(_is_damaged(segment.path) for segment in list_segments(path)),
+        content=b"".join(lines),
+    )
+
+
+def _take(line: bytes, reading: _Reading) -> None:
+    row = parse_row(line)
+    if row is None:
+        reading.garbage += bool(line.strip())
+    elif line in reading.lines:
+        reading.doubles += 1
+    else:
+        reading.lines[line] = None
+        reading.rows.append(row)
+
+
+def _one_each(rows: list[Row], reading: _Reading) -> list[Row]:
+    """Return one row per iteration, the last one written, in order; the rest are doubles."""
+    by_iteration = {row["iteration"]: row for row in rows if isinstance(row.get("iteration"), int)}
+    reading.doubles += len(rows) - len(by_iteration)
+    return [by_iteration[number] for number in sorted(by_iteration)]
+
+
+def _is_damaged(path: Path) -> bool:
+    if path.suffix != ".gz":
+        return False
+    length = int(path.stem.rpartition("-")[2])
+    return sum(map(len, sound_members(path.read_bytes()))) != length
+
+
+def remake_table(run: RunDirectory, *, apply: bool) -> str:
+    """Make metrics.parquet anew, if there is something to make it with; tell in words."""
+    if importlib.util.find_spec("pyarrow") is None:
+        return "pyarrow is not installed (extra 'parquet')"
+    from longhaul.runs.logs.table import count_rows, rebuild_table
+
+    if not apply:
+        there = count_rows(run.metrics_table)
+        return "unreadable or missing" if there is None else f"{there} rows"
+    try:
+        return f"made anew with {rebuild_table(run)} rows"
+    except (LonghaulError, OSError) as error:
+        return f"could not be made: {error}"

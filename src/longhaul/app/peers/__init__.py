@@ -1,1 +1,0 @@
-"""Other trainers and emulators, as they are measured beside ours."""

@@ -1,0 +1,1 @@
+"""One process's share of a run: start, train, monitor, finish."""

@@ -1,0 +1,255 @@
+"""Putting the parts of a run together, each complete when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from longhaul.app.artefacts.films import EvaluationFilms
+from longhaul.app.artefacts.records import TaskRecords
+from longhaul.app.artefacts.report import keep_panels
+from longhaul.app.build.components import (
+    CollectorMonitor,
+    build_collector,
+    build_evaluator,
+    build_learner,
+    build_policy,
+    build_replay,
+    build_schedule,
+    build_settings,
+    check_task,
+    checkpoint_config,
+    identity,
+    planned_steps,
+)
+from longhaul.app.build.config import RunConfig
+from longhaul.app.build.faults import FaultLog
+from longhaul.app.build.hints import build_hints
+from longhaul.app.build.memory import check_disk_room
+from longhaul.app.build.metrics import schema_file, unmeasured_metrics
+from longhaul.app.evaluation.load import Agent, Run, find_weights, load_exported
+from longhaul.app.session.display import Display
+from longhaul.app.session.monitoring import TimeLeft
+from longhaul.app.session.session import Session, keep_config
+from longhaul.app.session.tracking import Tracking, begin_tracking
+from longhaul.core.control import Progress
+from longhaul.core.errors import ConfigError
+from longhaul.core.hint import Hint
+from longhaul.core.parts import RunListener
+from longhaul.core.policy import Policy
+from longhaul.core.settings import Settings
+from longhaul.core.spaces import Tier
+from longhaul.core.state import Stateful
+from longhaul.engine.hint_reporter import HintReporter
+from longhaul.engine.loop import Parts
+from longhaul.engine.summary import Summary
+from longhaul.envs.replay_log import resume_promise
+from longhaul.runs.checkpoints.manifest import Stamp
+from longhaul.runs.checkpoints.store import CheckpointStore
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.lock import installed_versions
+from longhaul.runs.logs.jsonl import write_schema
+from longhaul.runs.logs.session_log import WriteNote
+from longhaul.runs.reader import read_checkpoints
+from longhaul.runs.recorder import Recorder, Restoration
+
+
+def begin_with(
+    config: RunConfig, run: RunDirectory, tell: Callable[[str], None], policy: Policy
+) -> None:
+    """Give the policy the weights that `start_from` names, unless the run has checkpoints itself.
+
+    A run that goes on needs them no more: they may be gone by then.
+    """
+    if not config.start_from or read_checkpoints(run):
+        return
+    place = Path(config.start_from)
+    loaded = find_weights(place, f"start_from = {config.start_from!r}")
+    try:
+        policy.load_state_dict(
+            load_exported(place).policy.state_dict()
+            if loaded is None
+            else loaded.states["learner"]["policy"]
+        )
+    except (LookupError, RuntimeError, TypeError) as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise ConfigError(
+            f"start_from = {config.start_from!r}: its network is another one ({reason}); take the "
+            "same task options and the same [policy], or leave start_from empty"
+        ) from error
+    tell(f"beginning with the weights of {place if loaded is None else loaded.path}")
+
+
+NOT_DETERMINISTIC = (
+    "env.order = 'first-come': this run is not deterministic; which environments act together "
+    "depends on timing, so that a resumed run is statistically the same but not bit for bit"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltRun:
+    """A run that can be trained."""
+
+    parts: Parts
+    settings: Settings
+    """What the first iteration of a new run has."""
+    tracking: Tracking
+    training: ExitStack
+    """Ends what only training needs: environments and helping learners."""
+
+
+def assemble(session: Session) -> BuiltRun:
+    """Return the parts of the session's run, with its listeners."""
+    config, notify = session.run.config, session.display.notice
+    monitoring, note = session.monitoring, session.log.note
+    keep_config(session.run)
+    session.sample_resources()
+    # Whoever asks the run for its task from now on gets the checked one.
+    task = check_task(config, session.run.task, notify)
+    session.run = run = Run(session.run.directory, config=config, task=task)
+    if config.env.order == "first-come":
+        notify(NOT_DETERMINISTIC)
+    initial = build_settings(config, task)
+    schedule = build_schedule(config, task, initial)
+    policy = build_policy(config, task, session.device)
+    begin_with(config, run.directory, notify, policy)
+    summary = Summary(task.summarise, window=config.collect.window)
+    replay = build_replay(config, task, notify, monitoring.timer)
+    training = session.stack.enter_context(ExitStack())
+    learner = build_learner(config, policy, replay, training)
+    faults = FaultLog(run.directory.crash, notify, monitoring.workers, note)
+    collector = build_collector(
+        config, task, policy, CollectorMonitor(faults.listeners, note, monitoring.signal)
+    )
+    training.callback(collector.close)
+    monitoring.timer.add_gauge(collector.timings)
+    hints = HintReporter(
+        build_hints(config, task, str(session.device)), session.display.hint, HintLog(note)
+    )
+    evaluator = build_evaluator(config, task, policy, faults.listeners)
+    stateful: dict[str, Stateful] = {
+        "collector": collector,
+        "learner": learner,
+        "schedule": schedule,
+        "summary": summary,
+        "hints": hints,
+    }
+    if replay is not None:
+        # A part of its own, because it may be many times the size of all others.
+        stateful["replay"] = replay
+    recorder = build_recorder(session, stateful)
+    keep_panels(run.directory, task, initial)
+    tracking = begin_tracking(run, policy, monitoring.clocks)
+    session.stack.callback(recorder.close)
+    session.stack.callback(tracking.finish, note, notify)
+    warnings = (*unmeasured_metrics(schedule, task), *task.warnings)
+    listeners = [*session_listeners(session), hints]
+    if config.report.film_evaluations:
+        agent = Agent(config, task, policy, initial)
+        listeners.append(EvaluationFilms(run, agent, evaluator, notify, tracking.film))
+    announcement = Announcement(recorder, run, session.display, tracking, warnings)
+    for listener in (*listeners, *tracking.listeners, announcement):
+        recorder.add_listener(listener)
+    show(session, recorder)
+    parts = Parts(
+        collector, learner, summary, evaluator, schedule, recorder, monitoring.timer, hints
+    )
+    return BuiltRun(parts, schedule.begin(initial)[0], tracking, training)
+
+
+def build_recorder(session: Session, stateful: Mapping[str, Stateful]) -> Recorder:
+    """Return what writes the run's logs and checkpoints of its stateful parts."""
+    run, config, task = session.run, session.run.config, session.run.task
+    facts = {
+        "tier": task.envs.spec.tier.value,
+        "order": config.env.order,
+        "device": str(session.device),
+    }
+    stamp = Stamp(identity=identity(config), versions=installed_versions(), facts=facts)
+    kept = checkpoint_config(config, task)
+    clocks = session.monitoring.clocks
+    check_disk_room(run.path, config, task)
+    write_schema(run.directory, schema_file(task))
+    return Recorder(
+        run.directory,
+        stateful,
+        CheckpointStore(run.directory.checkpoints, kept, stamp, clocks),
+        session.lock,
+        session.log,
+        rotate_bytes=round(config.log.rotate_megabytes * 2**20),
+    )
+
+
+def session_listeners(session: Session) -> list[RunListener]:
+    """Return the listeners that every run has: display, monitoring, time left, task records."""
+    run, monitoring = session.run, session.monitoring
+    time_left = TimeLeft(planned_steps(run.config, run.task))
+    monitoring.timer.add_gauge(time_left.take)
+    listeners: list[RunListener] = [session.display, monitoring, time_left]
+    if run.task.records is not None:
+        listeners.append(TaskRecords(run.directory, run.config, run.task, monitoring.clocks))
+    return listeners
+
+
+def show(session: Session, recorder: Recorder) -> None:
+    """Open the display, let signals ask for checkpoints, and watch for stalls from now on."""
+    run = session.run
+    session.monitoring.guard(session.stack, session.log.note)
+    session.signals.on_checkpoint = recorder.request
+    session.stack.callback(session.display.close)
+    session.display.open(
+        f"{run.config.task}  {run.path}",
+        total=planned_steps(run.config, run.task),
+        score=run.task.evaluation.metric,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HintLog:
+    """Writes hints into the run's log of sessions."""
+
+    note: WriteNote
+
+    def __call__(self, progress: Progress, hint: Hint) -> None:
+        """Write one row."""
+        row = hint.as_row()
+        event = row.pop("event")
+        self.note(event, iteration=progress.iteration, env_steps=progress.env_steps, **row)
+
+
+class Announcement(RunListener):
+    """Says, once the run is restored and before it goes on, where it goes on from."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        run: Run,
+        display: Display,
+        tracking: Tracking,
+        warnings: Sequence[str],
+    ) -> None:
+        self._recorder = recorder
+        self._run = run
+        self._display = display
+        self._tracking = tracking
+        self._warnings = warnings
+
+    def begin(self, progress: Progress) -> None:
+        """Report the restoration and what is doubtful; trackers are tried as well."""
+        found = self._recorder.restoration
+        tell_restoration(found, self._run.task.envs.spec.tier, self._display)
+        self._tracking.check(self._display.notice, is_new=found.checkpoint is None)
+        for warning in self._warnings:
+            self._display.notice(warning)
+
+
+def tell_restoration(found: Restoration, tier: Tier, display: Display) -> None:
+    """Say which checkpoint the run goes on from, and which ones could not be used."""
+    for damage in found.damaged:
+        display.notice(f"checkpoint {damage.path.name} is damaged ({damage.reason}); left as it is")
+    for problem in found.problems:
+        display.notice(f"{problem.path.name} did not match the checkpoint: {problem.reason}")
+    if found.checkpoint is not None:
+        display.notice(f"continuing from {found.checkpoint.name}: {resume_promise(tier)}")

@@ -1,0 +1,101 @@
+"""Watching over a run while it trains: its heartbeat, its stages, its workers, its stalls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import torch
+
+from longhaul.app.session.display import Display
+from longhaul.core.control import Progress
+from longhaul.core.metrics import Metrics
+from longhaul.core.parts import Recorded, RunListener
+from longhaul.engine.summary import StageTimer
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.lock import Clocks
+from longhaul.runs.logs.session_log import WriteNote
+from longhaul.runs.monitor.heartbeat import Heartbeat, WorkerRegistry
+from longhaul.runs.monitor.resources import WatchConfig
+from longhaul.runs.monitor.stalls import ProgressSignal
+from longhaul.runs.monitor.watchdog import Reporting, Watchdog
+
+
+class Monitoring(RunListener):
+    """Everything that watches one process's share of a run."""
+
+    def __init__(
+        self, run: RunDirectory, config: WatchConfig, clocks: Clocks, display: Display
+    ) -> None:
+        self._run = run
+        self._config = config
+        self._display = display
+        self.clocks = clocks
+        self.signal = ProgressSignal()
+        self.workers = WorkerRegistry(clocks)
+        self.heartbeat = Heartbeat(
+            run.heartbeat,
+            clocks,
+            every_seconds=config.heartbeat_seconds,
+            workers=self.workers.beats,
+        )
+        self.timer = StageTimer(entered=self._enter, left=self.signal.leave)
+
+    def _enter(self, stage: str) -> None:
+        self.signal.enter(stage)
+        self.heartbeat.enter_stage(stage)
+        self._display.stage(stage)
+
+    def advance(self, stage: str) -> None:
+        """Take note of progress inside a long stage, in the words of `stage`."""
+        self.signal.advance()
+        self.heartbeat.enter_stage(stage)
+
+    def guard(self, stack: ExitStack, note: WriteNote) -> None:
+        """Look for stalls until the stack is left, and report them in the sessions."""
+        if self._config.enabled:
+            reporting = Reporting(self._run.crash, self._display.notice, note, self.workers.groups)
+            stack.enter_context(Watchdog(self.signal, self._config, reporting, self.clocks))
+
+    def iteration(self, recorded: Recorded) -> None:
+        """Show the heartbeat how far the run is and how fast."""
+        rates = {name: recorded.timings[name] for name in ("time/fps", "time/session_fps")}
+        self.heartbeat.update(recorded.progress, rates)
+
+
+class TimeLeft(RunListener):
+    """Estimates how long a run will take at the speed of this process."""
+
+    def __init__(self, planned_steps: int, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._planned = planned_steps
+        self._clock = clock
+        self._began = 0.0
+        self._first = self._steps = 0
+
+    def begin(self, progress: Progress) -> None:
+        """Count from here."""
+        self._began = self._clock()
+        self._first = self._steps = progress.env_steps
+
+    def iteration(self, recorded: Recorded) -> None:
+        """Take note of the progress."""
+        self._steps = recorded.progress.env_steps
+
+    def take(self) -> Metrics:
+        """Return the time left; nothing while there is no speed to go by."""
+        done = self._steps - self._first
+        if done <= 0:
+            return {}
+        left = max(self._planned - self._steps, 0)
+        return {"time/eta_seconds": left * (self._clock() - self._began) / done}
+
+
+def torch_memory() -> dict[str, float]:
+    """Return what torch has taken of every card it uses."""
+    found = {}
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        for number in range(torch.cuda.device_count()):
+            found[f"gpu/{number}_allocated"] = float(torch.cuda.memory_allocated(number))
+            found[f"gpu/{number}_reserved"] = float(torch.cuda.memory_reserved(number))
+    return found

@@ -1,0 +1,317 @@
+"""Starting and resuming runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import socket
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from longhaul.app.build.components import build_schedule, build_settings, build_task, identity
+from longhaul.app.build.config import RunConfig
+from longhaul.app.build.env_output import env_output
+from longhaul.app.build.faults import keeping_tracebacks
+from longhaul.app.build.hints import build_hints
+from longhaul.app.build.memory import memory_plan, replay_plan
+from longhaul.app.build.metrics import unmeasured_metrics
+from longhaul.app.build.sources import (
+    differences,
+    from_values,
+    parse_override,
+    put_on,
+    read_toml,
+    refuse_timesteps,
+    to_values,
+)
+from longhaul.app.evaluation.load import Run
+from longhaul.app.session.tracking import check_trackers
+from longhaul.cluster.connect import check_cluster
+from longhaul.core.config import value_words
+from longhaul.core.errors import ConfigError, LockedError, suggestion
+from longhaul.core.task import Task
+from longhaul.runs.checkpoints.inspect import check_checkpoints, has_saved
+from longhaul.runs.directory import (
+    RunDirectory,
+    RunRecord,
+    Status,
+    begin_record,
+    create_run,
+    find_unfinished,
+    list_run_directories,
+    slug,
+)
+from longhaul.runs.lock import is_locked, read_holder
+from longhaul.runs.monitor.heartbeat import read_beat
+from longhaul.runs.toml import write_toml
+
+
+def show_plan(config: RunConfig, *, as_json: bool) -> str:
+    """Return the resolved configuration and the memory a run would take."""
+    plan = memory_plan(config, build_checked(config))
+    notices = [*folder_notice(config), *plan.notices, *filter(None, [plan.shortage()])]
+    if as_json:
+        return json.dumps(
+            {
+                "config": to_values(config),
+                "memory_bytes": plan.sizes,
+                "notices": notices,
+            }
+        )
+    return "\n".join([write_toml(to_values(config)), plan.as_text(), *notices])
+
+
+@env_output()
+@keeping_tracebacks()
+def build_checked(config: RunConfig) -> Task:
+    """Return the task once its schedule, hints, network and replay were planned, for errors."""
+    check_trackers(config.track)
+    task = build_task(config)
+    schedule = build_schedule(config, task, build_settings(config, task))
+    for problem in unmeasured_metrics(schedule, task):
+        raise ConfigError(f"{problem} (`longhaul metrics RUN` lists those of a run)")
+    build_hints(config, task, "cpu")
+    task.make_policy()
+    if config.learn.replay.enabled:
+        replay_plan(config, task)
+    return task
+
+
+def begin_run(config: RunConfig, root: Path) -> Start:
+    """Make the directory of a new run; a bad task, schedule or network leaves none behind."""
+    task = build_checked(config)
+    memory_plan(config, task).demand_room()
+    record = begin_record(
+        config.task, config.name, config.seed, now=datetime.now(UTC), command=sys.argv
+    )
+    return Start(create_run(root, record, write_toml(to_values(config))), config, task)
+
+
+def find_run(path: Path, *, total_timesteps: int | None, overrides: Sequence[str]) -> Start:
+    """Return the run in `path` with its config, for longer if asked."""
+    run = RunDirectory(path)
+    run.read_record()
+    values = read_toml(run.config)
+    for override in overrides:
+        values = put_on(values, parse_override(override), values["task"])
+    if total_timesteps is not None:
+        values["total_timesteps"] = total_timesteps
+    config = from_values(values)
+    if total_timesteps is not None and config.total_iterations:
+        refuse_timesteps(config)
+    check_same(run, config)
+    check_trackers(config.track)
+    check_cluster(config.cluster)
+    return Start(run, config)
+
+
+def changed_keys(run: RunDirectory, config: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Return the keys that would make it another run, with the run's and the asked-for value."""
+    # Read as a whole config, so that a key its version did not have yet means its default.
+    kept = Run(run).config
+    before, asked_for = (tomllib.loads(write_toml(to_values(one))) for one in (kept, config))
+    return differences(before, asked_for)
+
+
+def check_same(run: RunDirectory, config: RunConfig) -> None:
+    """Refuse to continue a run with a configuration that would make it another run."""
+    if changed := changed_keys(run, config):
+        listed = ", ".join(
+            f"{key}: {value_words(old)} -> {value_words(new)}"
+            for key, (old, new) in changed.items()
+        )
+        raise ConfigError(
+            f"the run {run.path} was started with another config ({listed}); give the old values "
+            "to continue it, or start a new run with `train --resume never` or another --name"
+        )
+
+
+CHOICES = ("same", "auto", "never")
+FRESH_SECONDS = 120.0
+"""A heartbeat younger than this is that of a trainer that lives, on whatever machine."""
+MOST_DIFFERENCES = 3
+SHORT = 12
+"""Digits of a fingerprint that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A run that is to be trained, with the task if it was built already."""
+
+    directory: RunDirectory
+    config: RunConfig
+    task: Task | None = None
+    is_over: bool = False
+    """Whether the run has already come to the end that is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The run to go on with, if any, and what is to be told about the choice."""
+
+    run: RunDirectory | None
+    is_over: bool
+    """Whether that run has already come to the end that is asked for."""
+    told: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    run: RunDirectory
+    record: RunRecord
+    refusal: str = ""
+    is_alive: bool = False
+
+
+def fingerprint(config: RunConfig) -> str:
+    """Return a short name for everything in a config that makes it this run and no other."""
+    return identity(config)["config"][:SHORT]
+
+
+def folder_notice(config: RunConfig) -> list[str]:
+    """Return the sentence about a name that cannot be a folder's, none for one that can."""
+    if slug(config.name) == config.name.lower():
+        return []
+    return [f"the folder of run {config.name!r} is named {slug(config.name)!r}"]
+
+
+def start_or_resume(
+    config: RunConfig, root: Path, *, choice: str, notify: Callable[[str], None]
+) -> Start:
+    """Return the run that `--resume` means, a new one if there is none to continue."""
+    check_cluster(config.cluster)
+    for notice in folder_notice(config):
+        notify(notice)
+    match choice:
+        case "same":
+            return _same_run(config, root)
+        case "never":
+            return begin_run(config, root)
+        case "auto":
+            match = find_match(root, config)
+            for line in match.told:
+                notify(f"--resume auto: {line}")
+            if match.run is None:
+                return begin_run(config, root)
+            return Start(match.run, config, is_over=match.is_over)
+    raise ConfigError(
+        f"--resume {choice!r} is not known{suggestion(choice, CHOICES)}; use one of "
+        f"{', '.join(CHOICES)}, or `longhaul resume RUN` for a certain run"
+    )
+
+
+def _same_run(config: RunConfig, root: Path) -> Start:
+    """Return the unfinished run of this task, name and seed, or a new one."""
+    check_trackers(config.track)
+    run = find_unfinished(root, config.task, config.name, config.seed)
+    if run is not None and not has_saved(run) and changed_keys(run, config):
+        run = None  # it never came to a checkpoint, so there is nothing to continue
+    if run is None:
+        return begin_run(config, root)
+    check_same(run, config)
+    return Start(run, config)
+
+
+def find_match(root: Path, config: RunConfig, *, wall: Callable[[], float] = time.time) -> Match:
+    """Return the newest run of this task, name and fingerprint inside `root` that is ours.
+
+    One that another trainer holds is never taken, nor is another run begun beside it: that ends
+    with `LockedError`, because what is asked for is already under way. One whose checkpoints are
+    gone ends with `CheckpointError`.
+    """
+    wanted = fingerprint(config)
+    looked = _candidates(root, config, wall)
+    fitting = [one for one in looked if not one.refusal]
+    told = [f"{one.run.path.name}: not taken, {one.refusal}" for one in looked if one.refusal]
+    alive = next((one for one in fitting if one.is_alive), None)
+    if alive is not None:
+        holder = read_holder(alive.run.lock)
+        who = f"process {holder.pid} on {holder.host}" if holder is not None else "another process"
+        raise LockedError(
+            f"{alive.run.path} is the run of this name and config ({wanted}), and {who} trains it; "
+            "wait for it to end, or give another --name"
+        )
+    for one in reversed(fitting):
+        check_checkpoints(one.run)
+        is_over = one.record.status is Status.FINISHED and not _is_longer(one.run, config)
+        what = "is already finished" if is_over else f"goes on ({one.record.status.value} before)"
+        told.append(f"{one.run.path.name}: matches name and config ({wanted}), {what}")
+        return Match(one.run, is_over, tuple(told))
+    told.append(
+        f"no run of {config.task} called {config.name!r} with this config ({wanted}) in {root}; "
+        "a new one begins"
+    )
+    return Match(None, is_over=False, told=tuple(told))
+
+
+def _candidates(root: Path, config: RunConfig, wall: Callable[[], float]) -> list[_Candidate]:
+    """Return the runs of this task and name, oldest first, with what speaks against each."""
+    folder, found = root / slug(config.task), []
+    for run in list_run_directories(folder):
+        try:
+            record = run.read_record()
+        except ConfigError:
+            if slug(config.name) in run.path.name:
+                raise  # starting afresh beside it would hide it
+            continue
+        if record.name != config.name:
+            continue
+        refusal = _refusal(root, run, record, config)
+        found.append(_Candidate(run, record, refusal, not refusal and is_held(run, wall)))
+    return sorted(found, key=lambda one: (one.record.created_at.timestamp(), one.run.path))
+
+
+def _refusal(root: Path, run: RunDirectory, record: RunRecord, config: RunConfig) -> str:
+    """Return why a run of this name is not the one that is asked for; empty if it is."""
+    if not run.path.resolve().is_relative_to(root.resolve()):
+        return f"it lies outside of {root}"
+    owner = run.path.stat().st_uid
+    if owner != os.getuid():
+        return f"it belongs to {user_name(owner)}"
+    if record.task != config.task:
+        return f"its task is {record.task}"
+    try:
+        kept = Run(run).config
+    except ConfigError as error:
+        return f"its config cannot be read: {error}"
+    if fingerprint(kept) == fingerprint(config):
+        return ""
+    changed = changed_keys(run, config)
+    listed = [f"{key} is {old!r} there and {new!r} here" for key, (old, new) in changed.items()]
+    more = f" and {len(listed) - MOST_DIFFERENCES} more" if len(listed) > MOST_DIFFERENCES else ""
+    return f"{', '.join(listed[:MOST_DIFFERENCES])}{more} (config {fingerprint(kept)})"
+
+
+def is_held(run: RunDirectory, wall: Callable[[], float]) -> bool:
+    """Whether a trainer is at work: it holds the lock, or its heart beats on another machine.
+
+    Not every shared disk shares its locks, so a young heartbeat of another host counts as well.
+    """
+    if is_locked(run.lock):
+        return True
+    beat, holder = read_beat(run.heartbeat), read_holder(run.lock)
+    if beat is None or holder is None or holder.host == socket.gethostname():
+        return False
+    is_running = run.read_record().status is Status.RUNNING
+    return is_running and wall() - beat.wall < FRESH_SECONDS
+
+
+def _is_longer(run: RunDirectory, config: RunConfig) -> bool:
+    """Whether more steps are asked for than the run was to take."""
+    kept = Run(run).config
+    return not config.total_iterations and config.total_timesteps > kept.total_timesteps
+
+
+def user_name(number: int) -> str:
+    """Return what a user of this machine is called."""
+    try:
+        return f"user {pwd.getpwuid(number).pw_name}"
+    except KeyError:
+        return f"user number {number}"

@@ -1,0 +1,141 @@
+"""Commands that turn a run into films, reports, pages and files of its policy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longhaul.cli import options
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(watch)
+    app.command()(report)
+    app.command()(serve)
+    app.command()(export)
+    app.command("import-torch")(import_torch)
+
+
+def watch(
+    run: options.Run,
+    checkpoint: options.Checkpoint = "latest",
+    episode: Annotated[
+        str, typer.Option(help="worst, median, best, or an episode's number in the evaluation.")
+    ] = "worst",
+    count: Annotated[int, typer.Option(help="Films to make, from the episode chosen on.")] = 1,
+    suite: Annotated[
+        str, typer.Option(help="Film episodes of this suite of the task, as evaluate takes it.")
+    ] = "",
+    gif: Annotated[bool, typer.Option("--gif", help="Write a GIF instead of an MP4.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the film goes, .mp4 or .gif; media/ by default.")
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Play in the terminal instead of writing a film.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Film episodes of a checkpoint's evaluation, with what the policy does and expects beside."""
+    from longhaul.app.artefacts.films import FilmRequest, play_live, watch_run
+    from longhaul.app.evaluation.load import Run
+
+    request = FilmRequest(checkpoint, episode, count, gif=gif, out=out, suite=suite)
+    if live:
+        from rich.console import Console
+
+        play_live(Run(run), request, Console())
+        return
+    films = watch_run(Run(run), request)
+    if as_json:
+        typer.echo(json.dumps([film.as_row() for film in films]))
+    else:
+        typer.echo("\n".join(film.as_text() for film in films))
+
+
+def report(run: options.Run, as_json: options.AsJson = False) -> None:
+    """Write a run's plots, its report as one page, and the parts of its notebook it can fill in."""
+    from longhaul.app.artefacts.report import report_run
+
+    made = report_run(run)
+    if as_json:
+        paths = {"report": str(made.page), "notebook": str(made.notebook), "plots": made.plots}
+        typer.echo(json.dumps(paths))
+    else:
+        typer.echo(made.as_text())
+
+
+def serve(
+    root: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of all runs.")] = Path(
+        "runs"
+    ),
+    host: Annotated[
+        str, typer.Option(help="The address to listen at; any but this machine's own asks a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 takes one that is free.")] = 8765,
+    token: Annotated[
+        str,
+        typer.Option(
+            envvar="LONGHAUL_TOKEN", help="Ask everybody for it; made if other machines can come."
+        ),
+    ] = "",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A further name this server is reached by; may be repeated."),
+    ] = None,
+) -> None:
+    """Show runs in the browser, live: curves, schedules, hints, films; reads them and no more."""
+    from longhaul.app.inspect.serve import serve_runs
+
+    serve_runs(root, typer.echo, host=host, port=port, token=token, allowed_hosts=allow_host or ())
+
+
+def export(
+    run: options.Run,
+    checkpoint: options.Checkpoint = "latest",
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write; in the run directory by default.")
+    ] = None,
+    onnx: Annotated[
+        bool, typer.Option("--onnx/--no-onnx", help="Write an ONNX graph too, where possible.")
+    ] = True,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write a checkpoint's policy as one folder that loads without the run, and as ONNX."""
+    from longhaul.app.artefacts.export import export_run
+    from longhaul.app.evaluation.load import Run
+
+    made = export_run(Run(run), checkpoint, out, onnx=onnx)
+    typer.echo(made.as_json() if as_json else made.as_text())
+
+
+def import_torch(
+    file: Annotated[Path, typer.Argument(help="A .pt file with weights, compiled or plain.")],
+    task: Annotated[str, typer.Option(help="The task whose policy takes the weights.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Write the policy into this folder; else only tell.")
+    ] = None,
+    renames: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="OLD=NEW", help="Exchange the beginning of names."),
+    ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Write it even if weights are missing.")
+    ] = False,
+    preset: options.Preset = "",
+    config: options.ConfigFile = None,
+    overrides: options.Overrides = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Take over the weights of a foreign file, running no code of it, and tell what matched."""
+    from longhaul.app.artefacts.import_torch import Request, import_weights
+    from longhaul.app.build.sources import ConfigSources, resolve
+
+    resolved = resolve(
+        ConfigSources(task=task, preset=preset, file=config, overrides=overrides or ())
+    )
+    found = import_weights(resolved, Request(file, tuple(renames or ()), out, partial))
+    typer.echo(found.as_json() if as_json else found.as_text())

@@ -1,0 +1,1 @@
+"""Gymnasium environments as ours, and ours under Gymnasium ids."""

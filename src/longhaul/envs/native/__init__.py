@@ -1,0 +1,1 @@
+"""Native environments: compiled functions and the threads that run them."""

@@ -1,1 +1,0 @@
-"""The stand-in: a free cartridge made here, with an assembler, drawn patterns and a game."""

@@ -1,1 +1,0 @@
-"""Small environments with known best returns, for checking learners and runtimes."""

@@ -1,0 +1,149 @@
+"""The skeleton of an on-policy update, and everything about it that is no part of an algorithm."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, Generic, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from longhaul.core.metrics import Metrics
+from longhaul.core.policy import Policy
+from longhaul.core.rollout import Rollout
+from longhaul.core.seeds import generator_state, restore_generator
+from longhaul.core.settings import Settings
+from longhaul.core.state import State
+from longhaul.learn.config import DISCOUNT, LEARNING_RATE, OnPolicyConfig
+from longhaul.learn.distributed import SINGLE, LearnerGroup
+from longhaul.learn.losses import Loss, value_metrics
+from longhaul.learn.minibatches import Batches, shuffled
+from longhaul.learn.optimizer import GuardedOptimizer, rollout_fault
+from longhaul.learn.replay.buffer import PrioritizedReplay
+from longhaul.learn.replay.updates import ReplayUpdates
+from longhaul.learn.returns import RewardScale
+
+M = TypeVar("M")
+
+
+class Learner(ABC, Generic[M]):
+    """Learns from each rollout in epochs of minibatches of type M; owns the policy's weights.
+
+    An algorithm says what a minibatch is and what its loss is. Clipping, faults, replay, reward
+    scale, several processes and the saved state are the same for all.
+    """
+
+    config_class: ClassVar[type[OnPolicyConfig]] = OnPolicyConfig
+    """The keys of `[learn]` for this learner."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        config: OnPolicyConfig,
+        generator: np.random.Generator,
+        replay: PrioritizedReplay | None = None,
+    ) -> None:
+        self.policy = policy
+        self.config = config
+        self.generator = generator
+        self.optimizer = GuardedOptimizer(policy, config)
+        self.group: LearnerGroup = SINGLE
+        self.rewards = RewardScale(normalise=config.normalise_reward, clip=config.reward_clip)
+        self.replay: ReplayUpdates | None = None
+        if replay is not None:
+            self.replay = ReplayUpdates(policy, config, replay, self.rewards)
+        self.fits: list[tuple[Tensor, Tensor]] = []
+        """Values and targets, each [n], from before the weights learned from this rollout."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the policy's weights are."""
+        return next(self.policy.parameters()).device
+
+    @abstractmethod
+    def prepare(self, rollout: Rollout, reward: Tensor, settings: Settings) -> Batches[M]:
+        """Return the rollout, with scaled rewards [T, N], ready to be dealt into minibatches."""
+
+    @abstractmethod
+    def loss(self, minibatch: M, settings: Settings) -> tuple[Loss, Mapping[str, Tensor]]:
+        """Return a minibatch's loss, and measurements to report by the names of metrics."""
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Prepare for a pass over the rollout."""
+
+    def sit_out(self) -> None:
+        """Join what `loss` exchanges with the group, for a minibatch without steps of our own."""
+
+    def has_moved_too_far(self, measures: Mapping[str, Tensor]) -> bool:
+        """Whether to end the epochs; `measures` are those of the minibatch, if it had a part."""
+        return False
+
+    def metrics(self, settings: Settings) -> Metrics:
+        """Return what else the algorithm has to report of a rollout."""
+        return {}
+
+    def join(self, group: LearnerGroup) -> None:
+        """Learn together with others; what is measured is then measured on this one's part."""
+        self.group = self.optimizer.group = group
+
+    def update(self, rollout: Rollout, settings: Settings) -> Metrics:
+        """Learn from one rollout; the weights are finite afterwards, whatever it held."""
+        if (fault := rollout_fault(rollout)) is not None:
+            return self.optimizer.refuse(fault)
+        self.fits = []
+        reward = self.rewards.scaled(rollout, discount=settings[DISCOUNT])
+        batches = self.prepare(rollout, reward, settings)
+        if self.replay is not None:
+            self.replay.begin(rollout, settings)
+        self.optimizer.begin(settings[LEARNING_RATE])
+        stopped_in = self._run_epochs(batches, settings)
+        self.policy.observe(rollout.obs, rollout.active)
+        metrics = self.optimizer.finish()
+        if self.replay is not None:
+            metrics |= self.replay.metrics()
+        metrics |= self.metrics(settings)
+        if stopped_in:
+            metrics["train/epochs_run"] = float(stopped_in)
+        return metrics | value_metrics(self.fits)
+
+    def _run_epochs(self, batches: Batches[M], settings: Settings) -> int:
+        """Learn from all minibatches; return the epoch that ended early, from 1, or 0."""
+        config = self.config
+        for epoch in range(config.epochs):
+            self.begin_epoch(epoch)
+            for minibatches in shuffled(
+                batches, self.generator, minibatch=config.minibatch, accumulate=config.accumulate
+            ):
+                if self.replay is not None:
+                    self.replay.backward(self.optimizer, settings)
+                total = sum(int(batches.counts[items].sum()) for items in minibatches)
+                for items in minibatches:
+                    own = self.group.part(items)
+                    measures: Mapping[str, Tensor] = {}
+                    if len(own):
+                        loss, measures = self.loss(batches.take(own), settings)
+                        loss.backward(share=int(batches.counts[own].sum()) / total)
+                        self.optimizer.record(loss, measures)
+                    else:
+                        self.sit_out()
+                    if self.has_moved_too_far(measures):
+                        return epoch + 1
+                if not self.optimizer.step():
+                    return 0
+        return 0
+
+    def state_dict(self) -> State:
+        """Return weights, optimizer, generator, reward scale and counts."""
+        return {
+            **self.optimizer.state_dict(),
+            "generator": generator_state(self.generator),
+            "rewards": self.rewards.state_dict(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Continue from a saved state."""
+        self.optimizer.load_state_dict(state)
+        restore_generator(self.generator, state["generator"])
+        self.rewards.load_state_dict(state["rewards"])

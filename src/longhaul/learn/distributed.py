@@ -1,0 +1,93 @@
+"""Several processes that learn from the same rollout, each from its part of every minibatch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from longhaul.learn.losses import normalised
+
+
+class LearnerGroup(Protocol):
+    """The learners that share one run's minibatches; all of them take the same steps."""
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+
+    def part(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return this learner's part of a minibatch, maybe nothing; all parts are the whole."""
+
+    def add_up(self, tensors: Sequence[Tensor]) -> None:
+        """Replace every tensor by its sum over the group, the same bits for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SingleLearner:
+    """A group of one, which has nothing to exchange."""
+
+    @property
+    def size(self) -> int:
+        """One."""
+        return 1
+
+    def part(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return all of it."""
+        return items
+
+    def add_up(self, tensors: Sequence[Tensor]) -> None:
+        """Leave the tensors as they are."""
+
+
+SINGLE = SingleLearner()
+
+
+def normalised_by(group: LearnerGroup, advantage: Tensor) -> Tensor:
+    """Return this part's advantages, normalised over the whole group's minibatch."""
+    if group.size == 1:
+        return normalised(advantage)
+    exact = advantage.double()
+    sums = torch.stack(
+        [torch.tensor(float(advantage.numel()), dtype=torch.float64), exact.sum().cpu()]
+    )
+    group.add_up([sums])
+    count, total = float(sums[0]), float(sums[1])
+    if count < 2:
+        return advantage
+    mean = total / count
+    # The second pass keeps the digits that a difference of squares would lose.
+    squares = (exact - mean).square().sum().cpu()
+    group.add_up([squares])
+    deviation = float((squares / (count - 1)).sqrt())
+    return (advantage - mean) / (deviation + 1e-8)
+
+
+def mean_by(group: LearnerGroup, values: Tensor) -> float:
+    """Return the mean over the whole group's values."""
+    if group.size == 1:
+        return float(values.mean())
+    sums = torch.tensor([float(values.numel()), float(values.double().sum())], dtype=torch.float64)
+    group.add_up([sums])
+    return float(sums[1]) / max(float(sums[0]), 1.0)
+
+
+def add_up_gradients(group: LearnerGroup, parameters: Sequence[nn.Parameter]) -> None:
+    """Give every learner the gradient of the whole minibatch.
+
+    A weight that has no gradient anywhere keeps none, so that it is left alone as it would be.
+    """
+    if group.size == 1:
+        return
+    has = torch.tensor([float(p.grad is not None) for p in parameters])
+    group.add_up([has])
+    felt = [p for p, count in zip(parameters, has.tolist(), strict=True) if count]
+    for parameter in felt:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    group.add_up([p.grad for p in felt if p.grad is not None])

@@ -1,0 +1,1 @@
+"""Prioritized replay of sequences, mixed into on-policy updates."""

@@ -1,0 +1,277 @@
+"""The last sequences of a run in preallocated arrays, the oldest overwritten first."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from longhaul.core.errors import CheckpointError
+from longhaul.core.rollout import Bootstrap, Rollout
+from longhaul.core.state import State
+from longhaul.learn.replay.plan import FLAGS, NUMBERS, Layout, ReplayPlan
+from longhaul.learn.replay.sum_tree import Indices
+
+Array = NDArray[Any]
+_TERMINATED, _TRUNCATED, _LOST = map(FLAGS.index, ("terminated", "truncated", "lost"))
+_NOWHERE = -1
+
+
+class Ring:
+    """Keeps sequences as they are, observations in their own dtype, and gives them back equal.
+
+    A truncated step's last observation lies at its sequence's end if the step does, and otherwise
+    in a second, smaller ring. One that is overwritten there before its sequence makes its step a
+    lost one: what it led to is not known any more.
+    """
+
+    def __init__(self, layout: Layout, plan: ReplayPlan) -> None:
+        self.layout = layout
+        self.capacity = plan.sequences
+        self.written = 0  # sequences since the beginning
+        self._cuts_written = 0
+        count, length, cuts = plan.sequences, layout.length, plan.cuts
+        # Not touched before it is written to, so that memory is taken only as it fills.
+        self._obs = {
+            name: np.zeros((count, length + 1, *piece.shape), piece.dtype)
+            for name, piece in layout.obs.items()
+        }
+        self._action = np.zeros((count, length, *layout.action.shape), layout.action.dtype)
+        self._numbers = np.zeros((count, len(NUMBERS), length), np.float32)
+        self._flags = np.zeros((count, len(FLAGS), length), np.bool_)
+        self._mask = np.zeros((count, length, layout.choices), np.bool_) if layout.choices else None
+        self._memory = {
+            name: np.zeros((count, 2, *piece.shape), piece.dtype)
+            for name, piece in layout.memory.items()
+        }
+        self._end_value = np.zeros(count, np.float32)
+        self._cut_at = np.zeros((count, length), np.int32)
+        self._cut_obs = {
+            name: np.zeros((cuts, *piece.shape), piece.dtype) for name, piece in layout.obs.items()
+        }
+        self._cut_memory = {
+            name: np.zeros((cuts, *piece.shape), piece.dtype)
+            for name, piece in layout.memory.items()
+        }
+        self._cut_value = np.zeros(cuts, np.float32)
+        self._cut_owner = np.zeros((cuts, 2), np.int32)
+        self._scratch: dict[str, Array] = {}
+
+    @property
+    def size(self) -> int:
+        """Sequences there are."""
+        return min(self.written, self.capacity)
+
+    @property
+    def cuts(self) -> int:
+        """Last observations that can be kept within sequences."""
+        return len(self._cut_value)
+
+    def write(self, pieces: Rollout) -> Indices:
+        """Keep these sequences, at most as many as there is room for; return their places."""
+        places = (self.written + np.arange(pieces.rows)) % self.capacity
+        numbers = (pieces.log_prob, pieces.reward, pieces.value)
+        flags = (
+            pieces.terminated, pieces.truncated, pieces.started,
+            pieces.active, pieces.forced, pieces.lost,
+        )  # fmt: skip
+        for part in _stretches(places):
+            here, columns = slice(places[part.start], places[part.stop - 1] + 1), part
+            for name, kept in self._obs.items():
+                kept[here, :-1] = _by_sequence(pieces.obs[name], columns)
+                kept[here, -1] = pieces.last.obs[name].numpy()[columns]
+            for name, kept in self._memory.items():
+                kept[here, 0] = pieces.memory[name].numpy()[0, columns]
+                kept[here, 1] = pieces.last.memory[name].numpy()[columns]
+            self._action[here] = _by_sequence(pieces.action, columns)
+            self._numbers[here] = np.stack([_by_sequence(one, columns) for one in numbers], 1)
+            self._flags[here] = np.stack([_by_sequence(one, columns) for one in flags], 1)
+            if self._mask is not None and pieces.mask is not None:
+                self._mask[here] = _by_sequence(pieces.mask, columns)
+            self._end_value[here] = pieces.last.value.numpy()[columns]
+            self._cut_at[here] = _NOWHERE
+        self.written += pieces.rows
+        self._write_cuts(pieces.truncations, places)
+        return places
+
+    def _write_cuts(self, cuts: Bootstrap, places: Indices) -> None:
+        """Keep the last observations of truncated steps."""
+        if len(cuts.row) == 0:
+            return
+        step, owner = cuts.step.numpy(), places[cuts.row.numpy()]
+        at_end = step == self.layout.length - 1
+        ends, ending = np.flatnonzero(at_end), owner[at_end]
+        for name, kept in self._obs.items():
+            kept[ending, -1] = cuts.obs[name].numpy()[ends]
+        for name, kept in self._memory.items():
+            kept[ending, 1] = cuts.memory[name].numpy()[ends]
+        self._end_value[ending] = cuts.value.numpy()[ends]
+        self._write_inner_cuts(cuts, np.flatnonzero(~at_end), owner)
+
+    def _write_inner_cuts(self, cuts: Bootstrap, inner: Indices, owner: Indices) -> None:
+        step = cuts.step.numpy()
+        # Without room for all of them, the last ones stay.
+        lost, inner = np.split(inner, [max(0, len(inner) - self.cuts)])
+        self._flags[owner[lost], _LOST, step[lost]] = True
+        if len(inner) == 0:
+            return
+        slots = (self._cuts_written + np.arange(len(inner))) % self.cuts
+        self._cuts_written += len(inner)
+        before = self._cut_owner[slots]
+        orphaned = before[self._cut_at[before[:, 0], before[:, 1]] == slots]
+        self._flags[orphaned[:, 0], _LOST, orphaned[:, 1]] = True
+        self._cut_at[orphaned[:, 0], orphaned[:, 1]] = _NOWHERE
+        self._cut_at[owner[inner], step[inner]] = slots
+        self._cut_owner[slots] = np.stack([owner[inner], step[inner]], 1)
+        for name, kept in self._cut_obs.items():
+            kept[slots] = cuts.obs[name].numpy()[inner]
+        for name, kept in self._cut_memory.items():
+            kept[slots] = cuts.memory[name].numpy()[inner]
+        self._cut_value[slots] = cuts.value.numpy()[inner]
+
+    def read(self, places: Indices, *, noise_seed: int) -> Rollout:
+        """Return the sequences at these places, as a rollout with a row for each.
+
+        Its observations are copies that are good until the next call.
+        """
+        length, count = self.layout.length, len(places)
+        steps = places * (length + 1) + np.arange(length)[:, None]  # [L, B] in [capacity * (L + 1)]
+        ends = places * (length + 1) + length
+        numbers = _by_step(self._numbers[places])
+        terminated, truncated, started, active, forced, lost = _by_step(self._flags[places])
+        flat = {name: kept.reshape(-1, *kept.shape[2:]) for name, kept in self._obs.items()}
+        log_prob, reward, value = numbers
+        rows = torch.arange(count)
+        last = Bootstrap(
+            torch.full((count,), length - 1),
+            rows,
+            {name: self._taken(f"{name} at the end", kept, ends) for name, kept in flat.items()},
+            {name: torch.from_numpy(kept[places, 1]) for name, kept in self._memory.items()},
+            torch.from_numpy(self._end_value[places]),
+        )
+        return Rollout(
+            obs={name: self._taken(name, kept, steps) for name, kept in flat.items()},
+            action=torch.from_numpy(np.ascontiguousarray(self._action[places].swapaxes(0, 1))),
+            log_prob=log_prob,
+            value=value,
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            started=started,
+            active=active,
+            forced=forced,
+            lost=lost,
+            mask=None
+            if self._mask is None
+            else torch.from_numpy(np.ascontiguousarray(self._mask[places].swapaxes(0, 1))),
+            memory={
+                name: torch.from_numpy(kept[places, 0])[None] for name, kept in self._memory.items()
+            },
+            chunk=length,
+            truncations=self._read_cuts(places, last),
+            last=last,
+            episodes=(),
+            terms={},
+            noise_seed=noise_seed,
+            env_steps=int((active & ~lost).sum()),
+        )
+
+    def _taken(self, name: str, flat: Array, steps: Indices) -> Tensor:
+        """Return the frames at these places: one copy of each, in the order they are judged."""
+        shape = (*steps.shape, *flat.shape[1:])
+        if name not in self._scratch or self._scratch[name].shape != shape:
+            # Kept, because fresh memory costs several times as much as the copy.
+            self._scratch[name] = np.empty(shape, flat.dtype)
+        np.take(flat, steps, axis=0, out=self._scratch[name], mode="clip")
+        return torch.from_numpy(self._scratch[name])
+
+    def _read_cuts(self, places: Indices, last: Bootstrap) -> Bootstrap:
+        """Return the truncated steps' last observations in order of step and row."""
+        cut_at = self._cut_at[places].T  # [L, B]
+        flags = self._flags[places]
+        at_end = flags[:, _TRUNCATED, -1] & ~flags[:, _TERMINATED, -1]
+        step, row = np.nonzero(cut_at >= 0)
+        slots = cut_at[step, row]
+        ends = torch.from_numpy(np.flatnonzero(at_end))
+
+        def joined(inner: Array, end: Tensor) -> Tensor:
+            return torch.cat([torch.from_numpy(inner), end.index_select(0, ends)])
+
+        return Bootstrap(
+            joined(step, last.step),
+            joined(row, last.row),
+            {name: joined(kept[slots], last.obs[name]) for name, kept in self._cut_obs.items()},
+            {
+                name: joined(kept[slots], last.memory[name])
+                for name, kept in self._cut_memory.items()
+            },
+            joined(self._cut_value[slots], last.value),
+        )
+
+    def state_dict(self) -> State:
+        """Return what is filled of the arrays: views, to be written before the next `write`."""
+        cuts = min(self._cuts_written, self.cuts)
+        return {
+            "capacity": self.capacity,
+            "written": self.written,
+            "cuts_written": self._cuts_written,
+            "sequences": {name: array[: self.size] for name, array in self._sequence_arrays()},
+            "cuts": {name: array[:cuts] for name, array in self._cut_arrays()},
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Take over what was saved by a ring of the same layout and capacity."""
+        if state["capacity"] != self.capacity:
+            raise CheckpointError(
+                f"the saved replay keeps {state['capacity']} sequences, this run's {self.capacity}"
+            )
+        self.written, self._cuts_written = state["written"], state["cuts_written"]
+        for arrays, saved in (
+            (self._sequence_arrays(), state["sequences"]),
+            (self._cut_arrays(), state["cuts"]),
+        ):
+            for name, array in arrays:
+                array[: len(saved[name])] = saved[name]
+
+    def _sequence_arrays(self) -> list[tuple[str, Array]]:
+        mask = [] if self._mask is None else [("mask", self._mask)]
+        return [
+            *((f"obs.{name}", kept) for name, kept in self._obs.items()),
+            *((f"memory.{name}", kept) for name, kept in self._memory.items()),
+            ("action", self._action),
+            ("numbers", self._numbers),
+            ("flags", self._flags),
+            *mask,
+            ("end_value", self._end_value),
+            ("cut_at", self._cut_at),
+        ]
+
+    def _cut_arrays(self) -> list[tuple[str, Array]]:
+        return [
+            *((f"obs.{name}", kept) for name, kept in self._cut_obs.items()),
+            *((f"memory.{name}", kept) for name, kept in self._cut_memory.items()),
+            ("value", self._cut_value),
+            ("owner", self._cut_owner),
+        ]
+
+
+def _stretches(places: Indices) -> list[slice]:
+    """Return the parts of consecutive places: one, or two where the ring begins again."""
+    wraps = np.flatnonzero(np.diff(places) < 0)
+    edges = [0, *(wraps + 1).tolist(), len(places)]
+    return [slice(begin, end) for begin, end in pairwise(edges)]
+
+
+def _by_sequence(tensor: Tensor, columns: slice) -> Array:
+    """Return [L, S, ...] as a view [s, L, ...] of some columns."""
+    array: Array = tensor.numpy()[:, columns].swapaxes(0, 1)
+    return array
+
+
+def _by_step(array: Array) -> Tensor:
+    """Return [B, kinds, L] as [kinds, L, B]."""
+    return torch.from_numpy(np.ascontiguousarray(array.transpose(1, 2, 0)))

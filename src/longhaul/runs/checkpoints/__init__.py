@@ -1,0 +1,1 @@
+"""Checkpoints: whole states on disk, verified, kept and pruned."""

@@ -1,0 +1,1 @@
+"""Monitoring of a running process: heartbeat, stalls, resources and workers."""

@@ -1,0 +1,209 @@
+"""A small file that says, every few seconds, that the run lives and what it is doing."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from longhaul.core.control import Progress
+from longhaul.core.env import Workers
+from longhaul.runs.durable import replace_file
+from longhaul.runs.lock import Clocks
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBeat:
+    """What one worker process is doing, and for how long it has shown no progress."""
+
+    worker: int
+    pid: int
+    stage: str
+    env: int | None
+    age_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What heartbeat.json holds."""
+
+    stage: str
+    stage_seconds: float
+    progress: Progress
+    rates: dict[str, float]
+    pid: int
+    host: str
+    wall: float
+    monotonic: float
+    details: dict[str, str] = field(default_factory=dict)
+    workers: list[WorkerBeat] = field(default_factory=list)
+
+
+def read_beat(path: Path) -> Beat | None:
+    """Return the last beat; None if there is none yet or it is unreadable."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Beat)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+class Heartbeat:
+    """Rewrites heartbeat.json: on news at most every `every_seconds`, and from a thread.
+
+    The thread keeps it going through a long stage. A beat that cannot be written is skipped,
+    because a run must not end over it; `failures` counts them.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        clocks: Clocks,
+        *,
+        every_seconds: float = 2.0,
+        workers: Callable[[], list[WorkerBeat]] = list,
+    ) -> None:
+        self._path = path
+        self._clocks = clocks
+        self._every = every_seconds or float("inf")
+        self._workers = workers
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._written_at = -float("inf")
+        self._stage, self._stage_since = "starting", clocks.monotonic()
+        self._progress = Progress()
+        self._rates: dict[str, float] = {}
+        self._details: dict[str, str] = {}
+        self.failures = 0
+
+    def start(self) -> None:
+        """Begin to beat from a thread that dies with the process."""
+        self.beat()
+        if self._every == float("inf"):
+            return
+        self._thread = threading.Thread(target=self._tick, name="heartbeat", daemon=True)
+        self._thread.start()
+
+    def enter_stage(self, stage: str) -> None:
+        """Tell what the run is doing from here on."""
+        with self._lock:
+            self._stage, self._stage_since = stage, self._clocks.monotonic()
+        self._beat_if_old()
+
+    def update(
+        self,
+        progress: Progress,
+        rates: Mapping[str, float],
+        details: Mapping[str, str] | None = None,
+    ) -> None:
+        """Tell how far the run is, how fast, and whatever else readers may want to see."""
+        with self._lock:
+            self._progress = progress
+            self._rates = {name: float(rate) for name, rate in rates.items()}
+            self._details = dict(details) if details is not None else self._details
+        self._beat_if_old()
+
+    def beat(self) -> None:
+        """Write the file whatever its age."""
+        with self._lock:
+            now = self._clocks.monotonic()
+            content = {
+                "stage": self._stage,
+                "stage_seconds": now - self._stage_since,
+                "progress": {
+                    "iteration": self._progress.iteration,
+                    "env_steps": self._progress.env_steps,
+                    "episodes": self._progress.episodes,
+                },
+                "rates": self._rates,
+                "pid": os.getpid(),
+                "host": socket.gethostname(),
+                "wall": self._clocks.wall(),
+                "monotonic": now,
+                "details": self._details,
+                "workers": [asdict(worker) for worker in self._workers()],
+            }
+            self._written_at = now
+            try:
+                # A beat is worth nothing after a power cut, so it is not forced to disk.
+                encoded = json.dumps(content, allow_nan=False).encode()
+                replace_file(self._path, encoded, durable=False)
+            except (OSError, ValueError):
+                self.failures += 1
+
+    def close(self) -> None:
+        """End the thread and write a last beat."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self.beat()
+
+    def _beat_if_old(self) -> None:
+        if self._clocks.monotonic() - self._written_at >= self._every:
+            self.beat()
+
+    def _tick(self) -> None:
+        while not self._ended.wait(self._every):
+            self._beat_if_old()
+
+    def __enter__(self) -> Heartbeat:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class WorkerRegistry:
+    """Knows every group of workers that is at work; several threads may ask it."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self._clocks = clocks
+        self._lock = threading.Lock()
+        self._groups: list[Workers] = []
+        self._signs: dict[int, tuple[int, float]] = {}  # by process: signs of life, and since when
+
+    def add(self, group: Workers) -> None:
+        """Take in workers that begin."""
+        with self._lock:
+            self._groups.append(group)
+
+    def remove(self, group: Workers) -> None:
+        """Forget workers that are about to end."""
+        with self._lock:
+            self._groups = [one for one in self._groups if one is not group]
+
+    def groups(self) -> Sequence[Workers]:
+        """Return the groups that are at work."""
+        with self._lock:
+            return tuple(self._groups)
+
+    def beats(self) -> list[WorkerBeat]:
+        """Return what every worker does, and for how long it has shown no progress."""
+        now = self._clocks.monotonic()
+        beats: list[WorkerBeat] = []
+        signs: dict[int, tuple[int, float]] = {}
+        for group in self.groups():
+            for state in group.states():
+                known = self._signs.get(state.pid)
+                is_same = known is not None and known[0] == state.signs
+                since = known[1] if known is not None and is_same else now
+                signs[state.pid] = (state.signs, since)
+                beats.append(
+                    WorkerBeat(state.worker, state.pid, state.stage, state.env, now - since)
+                )
+        self._signs = signs
+        return beats

@@ -1,0 +1,1 @@
+"""The school for other libraries, and for the predecessor's policies."""

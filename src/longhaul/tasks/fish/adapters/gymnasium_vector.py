@@ -1,0 +1,275 @@
+"""Schools for other trainers: a Gymnasium environment, and a vector of them in one batch.
+
+A sub-environment is a school. Its action is one choice per fish and its reward the mean over the
+fish; which of them are alive is in the info's `active`.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+from pettingzoo import ParallelEnv  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+from longhaul.core.env import Array, Bools, Floats, Slots
+from longhaul.tasks.fish.options import FishOptions
+from longhaul.tasks.fish.world.school import SchoolFactory
+from longhaul.tasks.fish.world.world import ACTIONS
+
+LARGEST_INPUT = 10.0
+"""Beyond any input: the fastest a predator can fall, relative to a fish, is told as 4."""
+FRAMES_PER_SECOND = 20
+Info = dict[str, Any]
+
+
+def observation_space(options: FishOptions) -> gym.spaces.Box:
+    """Return the space of what all fish of one school see."""
+    spec = SchoolFactory(options).spec
+    shape = (spec.rows, *spec.observation["obs"].shape)
+    return gym.spaces.Box(-LARGEST_INPUT, LARGEST_INPUT, shape, np.float32)
+
+
+def action_space(options: FishOptions) -> gym.spaces.MultiDiscrete:
+    """Return the space of what all fish of one school do."""
+    return gym.spaces.MultiDiscrete([ACTIONS] * options.fish)
+
+
+class FishVectorEnv(VectorEnv[Floats, Array, Array]):
+    """Schools behind Gymnasium's vector API; an ended one comes back reset in the same step."""
+
+    metadata = {  # noqa: RUF012 - declared so by Gymnasium
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+        "render_modes": ["rgb_array"],
+        "render_fps": FRAMES_PER_SECOND,
+    }
+
+    def __init__(
+        self, num_envs: int = 1, options: FishOptions | None = None, render_mode: str | None = None
+    ) -> None:
+        options = options or FishOptions()
+        self.num_envs = num_envs
+        self.render_mode = render_mode
+        self.single_observation_space = observation_space(options)
+        self.single_action_space = action_space(options)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._schools = SchoolFactory(options)(num_envs)
+        self._slots = Slots.allocate(self._schools.spec, num_envs * options.fish)
+        self._schools.bind(self._slots)
+        self._generators: list[np.random.Generator] = []
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: Info | None = None
+    ) -> tuple[Floats, Info]:
+        """Begin an episode in every school: with `seed`, `seed + 1` and so on, or those listed."""
+        given = _listed_seeds(seed, self.num_envs)
+        if not self._generators:
+            self._generators = [seeding.np_random(one)[0] for one in given]
+        for env, one in enumerate(given):
+            if one is not None:
+                self._generators[env] = seeding.np_random(one)[0]
+        self._begin(np.arange(self.num_envs), given)
+        return self._observation(), {"active": self._active()}
+
+    def step(self, actions: Array) -> tuple[Floats, Array, Array, Array, Info]:
+        """Act with all fish of all schools."""
+        schools = self._schools
+        schools.step(0, self.num_envs, np.ascontiguousarray(actions, np.int64).ravel())
+        over = schools.over.copy()
+        truncated = np.asarray(self._by_school(self._slots.truncated).any(axis=1))
+        reward: Array = self._by_school(self._slots.reward).sum(axis=1, dtype=np.float64)
+        reward /= schools.world.size
+        info: Info = {}
+        if over.any():
+            info = self._final_info(over)
+            ended = np.flatnonzero(over)
+            self._begin(ended, [None] * len(ended))
+        info["active"] = self._active()
+        return self._observation(), reward, over & ~truncated, truncated, info
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Return the present picture of every school."""
+        if self.render_mode is None:
+            return None
+        frames = (self._schools.frame(env) for env in range(self.num_envs))
+        return tuple(frame for frame in frames if frame is not None)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Free what the schools hold."""
+        self._schools.close()
+
+    def _begin(self, envs: NDArray[np.int64], given: list[int | None]) -> None:
+        seeds = [
+            int(self._generators[env].integers(2**31 - 1)) if one is None else one
+            for env, one in zip(envs.tolist(), given, strict=True)
+        ]
+        self._schools.reset(envs, np.array(seeds, np.int64), [None] * len(seeds))
+
+    def _final_info(self, over: Bools) -> Info:
+        final_obs = np.full(self.num_envs, None, dtype=object)
+        survival = np.zeros(self.num_envs)
+        observation = self._observation()
+        for env in np.flatnonzero(over).tolist():
+            final_obs[env] = observation[env]
+            survival[env] = self._schools.ending(env).metrics["survival_rate"]
+        return {
+            "final_obs": final_obs,
+            "_final_obs": over,
+            "final_info": {"survival_rate": survival, "_survival_rate": over},
+            "_final_info": over,
+        }
+
+    def _by_school(self, rows: Array) -> Array:
+        return rows.reshape(self.num_envs, -1, *rows.shape[1:])
+
+    def _observation(self) -> Floats:
+        return self._by_school(self._slots.obs["obs"]).copy()
+
+    def _active(self) -> Bools:
+        return self._by_school(self._slots.active).copy()
+
+
+class FishEnv(gym.Env[Floats, Array]):
+    """One school behind Gymnasium's API."""
+
+    metadata = {  # noqa: RUF012 - declared so by Gymnasium
+        "render_modes": ["rgb_array"],
+        "render_fps": FRAMES_PER_SECOND,
+    }
+
+    def __init__(self, options: FishOptions | None = None, render_mode: str | None = None) -> None:
+        options = options or FishOptions()
+        self.render_mode = render_mode
+        self.observation_space = observation_space(options)
+        self.action_space = action_space(options)
+        self._schools = SchoolFactory(options)(1)
+        self._slots = Slots.allocate(self._schools.spec, options.fish)
+        self._schools.bind(self._slots)
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Floats, Info]:
+        """Begin the episode of `seed`, or one drawn from this environment's own generator."""
+        super().reset(seed=seed)
+        drawn = int(self.np_random.integers(2**31 - 1)) if seed is None else seed
+        self._schools.reset(np.arange(1), np.array([drawn], np.int64), [None])
+        return self._slots.obs["obs"].copy(), {"active": self._slots.active.copy()}
+
+    def step(self, action: Array) -> tuple[Floats, float, bool, bool, Info]:
+        """Act with all fish."""
+        self._schools.step(0, 1, np.ascontiguousarray(action, np.int64))
+        over, truncated = bool(self._schools.over[0]), bool(self._slots.truncated.any())
+        reward = float(self._slots.reward.sum(dtype=np.float64) / self._schools.world.size[0])
+        info: Info = {"active": self._slots.active.copy()}
+        if over:
+            info["survival_rate"] = self._schools.ending(0).metrics["survival_rate"]
+        return self._slots.obs["obs"].copy(), reward, over and not truncated, truncated, info
+
+    def render(self) -> Any:
+        """Return the present picture."""
+        return None if self.render_mode is None else self._schools.frame(0)
+
+    def close(self) -> None:
+        """Free what the school holds."""
+        self._schools.close()
+
+
+def _listed_seeds(seed: int | list[int | None] | None, count: int) -> list[int | None]:
+    if seed is None:
+        return [None] * count
+    return [seed + env for env in range(count)] if isinstance(seed, int) else list(seed)
+
+
+Told = dict[str, Any]
+
+
+class FishParallelEnv(ParallelEnv[str, Floats, int]):  # type: ignore[misc]
+    """Agents leave when they die; the others are truncated together at the time limit."""
+
+    metadata = {  # noqa: RUF012 - declared so by PettingZoo
+        "name": "longhaul_fish_v0",
+        "render_modes": ["rgb_array"],
+        "render_fps": FRAMES_PER_SECOND,
+        "is_parallelizable": True,
+    }
+
+    def __init__(self, options: FishOptions | None = None, render_mode: str | None = None) -> None:
+        self._options = options or FishOptions()
+        self.render_mode = render_mode
+        self.possible_agents = [f"fish_{row}" for row in range(self._options.fish)]
+        self.agents: list[str] = []
+        self._row = {agent: row for row, agent in enumerate(self.possible_agents)}
+        self._schools = SchoolFactory(self._options)(1)
+        self._slots = Slots.allocate(self._schools.spec, self._options.fish)
+        self._schools.bind(self._slots)
+        self._seeds = np.random.default_rng()
+
+    @functools.cache  # noqa: B019 - the API asks for the same object every time
+    def observation_space(self, agent: str) -> gym.spaces.Box:
+        """Return the space of what one fish sees."""
+        shape = self._schools.spec.observation["obs"].shape
+        return gym.spaces.Box(-LARGEST_INPUT, LARGEST_INPUT, shape, np.float32)
+
+    @functools.cache  # noqa: B019 - the API asks for the same object every time
+    def action_space(self, agent: str) -> gym.spaces.Discrete:
+        """Return the space of what one fish does."""
+        return gym.spaces.Discrete(ACTIONS)
+
+    def reset(
+        self, seed: int | None = None, options: Told | None = None
+    ) -> tuple[dict[str, Floats], dict[str, Told]]:
+        """Begin the episode of `seed`, or the next of the last seed's series."""
+        if seed is not None:
+            self._seeds = np.random.default_rng(seed)
+        drawn = int(self._seeds.integers(2**31 - 1)) if seed is None else seed
+        self._schools.reset(np.arange(1), np.array([drawn], np.int64), [None])
+        self.agents = self._present()
+        return self._seen(self.agents), {agent: {} for agent in self.agents}
+
+    def step(
+        self, actions: dict[str, int]
+    ) -> tuple[
+        dict[str, Floats], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Told]
+    ]:
+        """Act with the fish that are there."""
+        # A fish without an action stays where it is.
+        chosen = np.full(self._options.fish, -1, np.int64)
+        for agent, action in actions.items():
+            chosen[self._row[agent]] = action
+        self._schools.step(0, 1, chosen)
+        acted = self.agents
+        self.agents = [] if self._schools.over[0] else self._present()
+        return (
+            self._seen(acted),
+            self._told(acted, self._slots.reward),
+            self._told(acted, self._slots.terminated),
+            self._told(acted, self._slots.truncated),
+            {agent: {} for agent in acted},
+        )
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """Return the present picture."""
+        return None if self.render_mode is None else self._schools.frame(0)
+
+    def state(self) -> Floats:
+        """Return what all fish see, in order; zeros for those that are not there."""
+        return self._slots.obs["obs"].ravel().copy()
+
+    def close(self) -> None:
+        """Free what the school holds."""
+        self._schools.close()
+
+    def _present(self) -> list[str]:
+        rows = np.flatnonzero(self._slots.active).tolist()
+        return [self.possible_agents[row] for row in rows]
+
+    def _seen(self, agents: list[str]) -> dict[str, Floats]:
+        obs = self._slots.obs["obs"]
+        return {agent: obs[self._row[agent]].copy() for agent in agents}
+
+    def _told(self, agents: list[str], column: Array) -> dict[str, Any]:
+        return {agent: column[self._row[agent]].item() for agent in agents}

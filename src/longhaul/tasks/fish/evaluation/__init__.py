@@ -1,0 +1,1 @@
+"""How good a school is: suites, bounds and reference policies."""

@@ -1,0 +1,182 @@
+"""Fixed lists of episodes to compare policies on, how they are played, and unavoidable deaths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longhaul.core.env import Floats, Slots
+from longhaul.core.seeds import Seeds
+from longhaul.envs.native.thread_pool import RangePool
+from longhaul.tasks.fish.options import FishOptions, FishStartOptions, TailOptions
+from longhaul.tasks.fish.world.school import SchoolFactory, Schools
+from longhaul.tasks.fish.world.starts import SeedStart
+from longhaul.tasks.fish.world.world import ACTIONS
+
+V38_BASE = 411232
+V38_BOOSTS = (0.75, 0.75, 0.76, 0.78, 0.80, 0.80, 0.80)
+V38_EPISODES = 12
+V38_INTERVAL = 8
+SUITE_FISH = 96
+FRESH_EPISODES = 100
+FRESH_BOOST = 0.8
+REHEARSAL_EPISODES = 64
+REHEARSAL_FISH = 48
+
+
+@dataclass(frozen=True, slots=True)
+class FishSuite:
+    """A frozen list of starts with the number of fish they are played with."""
+
+    name: str
+    starts: tuple[SeedStart, ...]
+    fish: int = SUITE_FISH
+    drops_last_sector: bool = False
+
+    def options(self, options: FishOptions) -> FishOptions:
+        """Return `options` with whole episodes, this many fish, and the declared starts.
+
+        What the fish see, who hunts and what stands in the way stay as they are.
+        """
+        return replace(
+            options,
+            fish=self.fish,
+            acting="each",
+            short_share=0.0,
+            time_limit=500,
+            tail=TailOptions(),
+            start=FishStartOptions(drops_last_sector=self.drops_last_sector),
+        )
+
+
+def version_38() -> FishSuite:
+    """Return the 84 episodes of the reference run's seven evaluations.
+
+    Their seeds are one series that was not restarted in between; their boost followed training.
+    """
+    generator = np.random.default_rng(V38_BASE)
+    starts = tuple(
+        SeedStart(int(generator.integers(0, 2**31 - 1)), boost)
+        for boost in V38_BOOSTS
+        for _ in range(V38_EPISODES)
+    )
+    return FishSuite("v38", starts, drops_last_sector=True)
+
+
+def recorded(iteration: int) -> FishSuite:
+    """Return the 12 episodes of the reference run's last evaluation up to an iteration."""
+    block = max(min(iteration // V38_INTERVAL, len(V38_BOOSTS)) - 1, 0)
+    whole = version_38()
+    first = block * V38_EPISODES
+    starts = whole.starts[first : first + V38_EPISODES]
+    return replace(whole, name=f"v38-{iteration}", starts=starts)
+
+
+def fresh(number: int = 0, *, episodes: int = FRESH_EPISODES) -> FishSuite:
+    """Return episodes no design has looked at; another `number`, other episodes."""
+    seeds = Seeds(number)
+    starts = (
+        SeedStart(seeds.integer("fish", "suite", case), FRESH_BOOST) for case in range(episodes)
+    )
+    return FishSuite(f"fresh-{number}", tuple(starts))
+
+
+def rehearsal(number: int = 0) -> FishSuite:
+    """Return the smaller suite that is played while training and picks the best checkpoint.
+
+    No episode of it is in the suites whose figures are reported.
+    """
+    seeds = Seeds(number)
+    starts = (
+        SeedStart(seeds.integer("fish", "rehearsal", case), FRESH_BOOST)
+        for case in range(REHEARSAL_EPISODES)
+    )
+    return FishSuite(f"rehearsal-{number}", tuple(starts), fish=REHEARSAL_FISH)
+
+
+Act = Callable[[Floats], NDArray[np.int64]]
+"""Returns the actions [rows] for observations [rows, inputs]."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteOutcome:
+    """How the episodes of a suite went."""
+
+    suite: FishSuite
+    deaths: NDArray[np.int32]  # [episodes, fish]: the step, -1 for survivors
+    time_limit: int
+
+
+def play_suite(
+    suite: FishSuite, options: FishOptions, act: Act, *, threads: int = 1
+) -> SuiteOutcome:
+    """Play every episode of the suite in the world of `options`; `act` decides for all fish."""
+    options = suite.options(options)
+    schools, slots = begin_suite(suite, options)
+    pool = RangePool(schools.count, threads)
+    try:
+        while not schools.over.all():
+            actions = act(slots.obs["obs"])
+
+            def step(begin: int, end: int, actions: NDArray[np.int64] = actions) -> None:
+                schools.step(begin, end, actions)
+
+            pool.run(step)
+    finally:
+        pool.close()
+    return SuiteOutcome(suite, schools.world.deaths.copy(), options.time_limit)
+
+
+def begin_suite(suite: FishSuite, options: FishOptions) -> tuple[Schools, Slots]:
+    """Return schools at the starts of a suite, and the arrays they write into."""
+    schools = SchoolFactory(options, follows_settings=False)(len(suite.starts))
+    slots = Slots.allocate(schools.spec, schools.count * schools.spec.rows)
+    schools.bind(slots)
+    schools.reset(
+        np.arange(schools.count),
+        np.array([start.seed for start in suite.starts]),
+        [start.as_value() for start in suite.starts],
+    )
+    return schools, slots
+
+
+@dataclass(frozen=True, slots=True)
+class UnavoidableDeaths:
+    """The fish of a suite that die in the first step whatever they do."""
+
+    doomed: NDArray[np.bool_]  # [episodes, fish]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """[episodes], how many fish of each."""
+        counts: NDArray[np.int64] = self.doomed.sum(axis=1)
+        return counts
+
+    @property
+    def best_average(self) -> float:
+        """The most the mean share of survivors can be."""
+        return float(1 - self.doomed.mean())
+
+    @property
+    def best_minimum(self) -> float:
+        """The most the share of survivors in the worst episode can be."""
+        return float(1 - self.doomed.mean(axis=1).max())
+
+
+def unavoidable(suite: FishSuite, options: FishOptions) -> UnavoidableDeaths:
+    """Return the bound of a suite in the world of `options`, by trying all actions.
+
+    A predator's first step depends on nobody's action, a homing one's neither, so that each fish
+    can be tried on its own.
+    """
+    schools, _ = begin_suite(suite, suite.options(options))
+    before = schools.snapshot()
+    doomed = np.ones(schools.world.alive.shape, np.bool_)
+    for action in range(ACTIONS):
+        schools.restore(before)
+        schools.step(0, schools.count, np.full(doomed.size, action))
+        doomed &= ~schools.world.alive
+    return UnavoidableDeaths(doomed)

@@ -1,0 +1,1 @@
+"""Training on the starts the school fails most."""

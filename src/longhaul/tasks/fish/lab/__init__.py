@@ -1,0 +1,1 @@
+"""The laboratory: first-step deaths, and records in the predecessor's names."""

@@ -1,0 +1,235 @@
+"""One moment per iteration: its metrics, settings and tail stage; `schedule_trace.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from longhaul.core.evaluation import Row, RunLog
+from longhaul.tasks.fish.hard_starts.queue import FORCED_RESETS, NAME
+from longhaul.tasks.fish.hard_starts.stages import (
+    Observation,
+    StageSpec,
+    WarningEvent,
+    warning_events,
+)
+from longhaul.tasks.fish.lab.clusters import moving_average
+from longhaul.tasks.fish.options import DENSITY_PENALTY, ESCAPE_BOOST, TailOptions
+from longhaul.tasks.fish.world.school import FORCED, START_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIteration:
+    """One iteration."""
+
+    iteration: int
+    metrics: Row
+    settings: Mapping[str, Any]
+    stage: StageSpec | None  # None: no bad starts are dealt
+
+    def metric(self, name: str) -> float | None:
+        """Return a metric of the iteration, None if it was not measured."""
+        value = self.metrics.get(name)
+        return None if value is None else float(value)
+
+    def count(self, name: str, otherwise: int | None = None) -> int | None:
+        """Return a metric that counts, or `otherwise` if it was not measured."""
+        value = self.metric(name)
+        return otherwise if value is None else int(value)
+
+    def tail(self, name: str) -> float | None:
+        """Return a metric of the tail's queue."""
+        return self.metric(f"starts/{NAME}_{name}")
+
+    def by_type(self, name: str, types: Iterable[str]) -> dict[str, int] | None:
+        """Return a count of the tail's queue for each type; None without a queue."""
+        found = {stage_type: self.tail(f"{name}_{stage_type}") for stage_type in types}
+        known = {name: int(value) for name, value in found.items() if value is not None}
+        return known if self.stage is not None else None
+
+    @property
+    def label(self) -> str | None:
+        """The name of the tail's stage."""
+        return None if self.stage is None else self.stage.label
+
+    @property
+    def stage_type(self) -> str | None:
+        """The type of the tail's stage."""
+        return None if self.stage is None else self.stage.stage_type
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """All iterations of a run, from the first."""
+
+    moments: tuple[LoggedIteration, ...]
+    types: tuple[str, ...]  # of the tail's stages
+    warnings: tuple[WarningEvent, ...]
+
+    @staticmethod
+    def of(log: RunLog, tail: TailOptions) -> Timeline:
+        """Return the timeline of a run that was configured so."""
+        specs = tail.specs()
+        types = tuple(dict.fromkeys(spec.stage_type for spec in specs if spec.stage_type))
+        settings = log.settings_by_iteration()
+        moments = tuple(
+            LoggedIteration(
+                iteration=int(row["iteration"]),
+                metrics=row,
+                settings=settings.get(int(row["iteration"]), log.settings),
+                stage=_stage(row, specs),
+            )
+            for row in log.metrics
+        )
+        seen = [_observation(moment) for moment in moments] if specs else []
+        warned = warning_events(tail.low_warning(), seen, is_over=log.is_over)
+        return Timeline(moments, types, warned)
+
+    def at(self, iteration: int) -> LoggedIteration | None:
+        """Return one iteration, None if the run has not come to it."""
+        return next((m for m in self.moments if m.iteration == iteration), None)
+
+
+def _stage(row: Row, specs: Sequence[StageSpec]) -> StageSpec | None:
+    number = row.get(f"starts/{NAME}_stage")
+    return None if number is None or not specs else specs[int(number) - 1]
+
+
+def _observation(moment: LoggedIteration) -> Observation:
+    return Observation(
+        iteration=moment.iteration,
+        label=moment.label or "",
+        stage_type=moment.stage_type or "",
+        remaining=int(moment.tail("remaining") or 0),
+        ratio=moment.tail("remaining_ratio"),
+    )
+
+
+ENTROPY = "learn.entropy_weight"
+
+METRIC_FIELDS: Mapping[str, str] = {
+    "survival_rate": "env/survival_rate",
+    "first_death_step": "env/first_death_step",
+    "first_death_p10": "env/first_death_p10",
+    "step_one_death_ratio": "eval/step_one_death_ratio",
+    "step_one_top_share": "eval/step_one_top_share",
+    "step_one_ne_high_speed_share": "eval/step_one_ne_high_speed_share",
+    "step_one_per_1000": "eval/step_one_excess_per_1000",
+    "tail_stage_progress": "starts/tail_stage_progress",
+    "tail_queue_remaining_ratio": "starts/tail_remaining_ratio",
+    "learning_rate": "train/learning_rate",
+    "loss": "train/loss",
+    "policy_loss": "train/policy_gradient_loss",
+    "value_loss": "train/value_loss",
+    "entropy_loss": "train/entropy_loss",
+    "approx_kl": "train/approx_kl",
+    "explained_variance": "train/explained_variance",
+    "iteration_seconds": "time/iteration_seconds",
+    "collect_seconds": "time/collect_seconds",
+    "learn_seconds": "time/learn_seconds",
+    "evaluate_seconds": "time/evaluate_seconds",
+}
+"""Fields that are a metric as it is."""
+
+COUNT_FIELDS: Mapping[str, tuple[str, int | None]] = {
+    "first_death_sample_size": ("env/first_death_sample_size", 0),
+    "episodes": ("rollout/episodes", 0),
+    "step_one_death_count": ("eval/step_one_death_count", None),
+    "tail_stage_index": ("starts/tail_stage", None),
+    "tail_queue_remaining": ("starts/tail_remaining", None),
+    "tail_stage_warn_hits": ("starts/tail_low_hits", None),
+    "tail_stage_warn_duration": ("starts/tail_warning_duration", None),
+    "tail_prewarm_injections": ("starts/tail_injections", None),
+    "tail_prewarm_injections_total": ("starts/tail_injections_total", None),
+    "tail_set_aside": ("starts/tail_set_aside", None),
+    "gate_stage": ("gate/penalty_stage", None),
+    "gate_success_streak": ("gate/penalty_success_streak", None),
+    "gate_failure_streak": ("gate/penalty_failure_streak", None),
+    "gate_freeze_until": ("gate/penalty_freeze_until", None),
+}
+"""Fields that are a metric which counts, and what it is if it was not measured."""
+
+SETTING_FIELDS: Mapping[str, str] = {
+    "density_penalty_coef": DENSITY_PENALTY.name,
+    "entropy_coef": ENTROPY,
+    "escape_boost_speed": ESCAPE_BOOST.name,
+}
+"""Fields that are a setting as it was in the iteration."""
+
+
+def schedule_trace(
+    log: RunLog, timeline: Timeline, deaths: Mapping[int, Sequence[Row]]
+) -> dict[str, Any]:
+    """Return the content of the file; `deaths` are the step-one records of evaluations."""
+    entries = [_entry(moment, timeline) for moment in timeline.moments]
+    _add_totals(entries, log, timeline)
+    for entry in entries:
+        if entry["iteration"] in deaths:
+            entry["step_one_deaths"] = [dict(row) for row in deaths[entry["iteration"]]]
+    return {
+        "generated_at": log.now,
+        "trace": entries,
+        "tail_stage_warnings": [asdict(event) for event in timeline.warnings],
+    }
+
+
+def _entry(moment: LoggedIteration, timeline: Timeline) -> dict[str, Any]:
+    hits, episodes = moment.count("starts/used", 0), moment.count("rollout/episodes", 0)
+    has_tail = moment.stage is not None
+    reinjections = moment.by_type("reentries", timeline.types)
+    since = moment.tail("warning_since")
+    return {
+        "iteration": moment.iteration,
+        **{name: moment.settings.get(setting) for name, setting in SETTING_FIELDS.items()},
+        **{name: moment.metric(metric) for name, metric in METRIC_FIELDS.items()},
+        **{name: moment.count(*counted) for name, counted in COUNT_FIELDS.items()},
+        "prewarm_override_hits": hits,
+        "prewarm_override_episodes": episodes,
+        "prewarm_override_ratio": (hits or 0) / episodes if episodes else None,
+        "tail_stage_label": moment.label,
+        "tail_stage_type": moment.stage_type,
+        "tail_stage_remaining_by_type": moment.by_type("remaining", timeline.types),
+        "tail_stage_reinjections_by_type": reinjections,
+        "tail_ne_reinjections": None if reinjections is None else reinjections.get("ne", 0),
+        "tail_stage_warn_active": bool(moment.tail("warning")) if has_tail else None,
+        "tail_stage_warn_since": int(since) if since else None,
+        "tail_forced_resets": moment.count(FORCED_RESETS, 0),
+    }
+
+
+def _add_totals(entries: Sequence[dict[str, Any]], log: RunLog, timeline: Timeline) -> None:
+    """Add what takes more than one iteration to know: sums, averages, reasons per school."""
+    reasons = reason_codes(log.episodes()) if _deals(timeline) else {}
+    forced = 0
+    averages = moving_average([entry["step_one_per_1000"] for entry in entries])
+    for entry, average in zip(entries, averages, strict=True):
+        forced += entry["tail_forced_resets"]
+        entry["tail_forced_resets_total"] = forced
+        entry["step_one_per_1000_ema"] = average
+        entry["tail_reasons"] = reasons.get(entry["iteration"])
+
+
+def _deals(timeline: Timeline) -> bool:
+    return any(moment.stage or moment.metric(FORCED_RESETS) for moment in timeline.moments)
+
+
+CODES: Mapping[str, Callable[[Row], bool]] = {
+    "forced_reset": lambda row: row["reason"] == FORCED,
+    "time_limit": lambda row: row["reason"] in ("time_limit", "cut"),
+    "all_dead": lambda row: row["reason"] == "all_dead",
+    "injected": lambda row: START_NAME in row.get("facts", {}),
+}
+"""Why a school was reset, and whether the episode that ended had begun from a bad start."""
+
+
+def reason_codes(episodes: Sequence[Row]) -> dict[int, dict[str, dict[str, int]]]:
+    """Return for each iteration how often each code held, `{code: {school: episodes}}`."""
+    found: dict[int, dict[str, dict[str, int]]] = {}
+    for row in episodes:
+        codes = found.setdefault(int(row["iteration"]), {})
+        for code, holds in CODES.items():
+            if holds(row):
+                schools = codes.setdefault(code, {})
+                schools[str(row["env"])] = schools.get(str(row["env"]), 0) + 1
+    return found

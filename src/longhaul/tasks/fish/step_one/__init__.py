@@ -1,1 +1,0 @@
-"""Deaths in the first step: who, where, before which predator, and what they have in common."""

@@ -1,1 +1,0 @@
-"""Starts on which schools went badly: kept in files, mixed, and dealt again in training."""

@@ -1,0 +1,1 @@
+"""Schedules of the fish: curriculum, penalty gate, boosts and windows."""

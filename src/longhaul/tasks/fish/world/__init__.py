@@ -1,0 +1,1 @@
+"""The simulation: schools, predators, what fish see and what they earn."""

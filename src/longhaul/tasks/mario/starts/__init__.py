@@ -1,1 +1,0 @@
-"""Hard starts: places where episodes end are kept per stage and begun from again."""

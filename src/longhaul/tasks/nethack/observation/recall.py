@@ -1,0 +1,324 @@
+"""Remembering what the last steps brought and what the level looks like under its creatures."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from longhaul.core.env import Array
+from longhaul.envs.native.jit import kernel
+from longhaul.tasks.nethack.observation.arrays import (
+    ASKS_CONFIRMATION,
+    ASKS_DIRECTION,
+    ASKS_ITEM,
+    BLOCKED,
+    DEPTH,
+    DUNGEON,
+    DUNGEON_LEVEL,
+    HEIGHT,
+    HP,
+    KIND,
+    KINDS,
+    NEVER,
+    NO_PROMPT,
+    OCCUPIED,
+    R_ACTION,
+    R_ANCHOR_X,
+    R_ANCHOR_Y,
+    R_CAP,
+    R_DEEPEST,
+    R_FROZEN,
+    R_HP,
+    R_HP_CHANGE,
+    R_HURT_AGE,
+    R_LEVEL,
+    R_LEVEL_AGE,
+    R_LINGER,
+    R_LOCK_AGE,
+    R_MEAL_TURN,
+    R_MOVED,
+    R_SCORE,
+    R_SCORE_AGE,
+    R_SCORE_CHANGE,
+    R_SEARCHES,
+    R_STEP,
+    R_TURN,
+    R_X,
+    R_Y,
+    SCORE,
+    TAKEN,
+    TURN,
+    VISITED,
+    WIDTH,
+    Knowledge,
+    Recall,
+    Screen,
+    X,
+    Y,
+)
+from longhaul.tasks.nethack.vocabulary import DIRECTIONS, DOWN, SEARCH, UP
+
+
+def _bytes(text: str) -> Array:
+    return np.frombuffer(text.encode("ascii"), np.uint8)
+
+
+_LOCKED = _bytes("door is locked")
+_FINISHED = _bytes("finish eating")
+_DELICIOUS = _bytes("elicious")
+_TASTES = _bytes("tastes")
+_DIRECTION = _bytes("direction?")
+_TO_EAT = _bytes("want to eat")
+SPACE, LETTER_A, LETTER_Z, CASE = 32, 97, 122, 32
+WORD_FACTOR, WORD_MODULUS = 31, 65521
+
+
+@kernel
+def says(message: Array, words: Array) -> bool:
+    """Whether a message, which ends with a zero, holds these words."""
+    last = len(message) - len(words)
+    for at in range(last + 1):
+        if message[at] == 0:
+            return False
+        if message[at] != words[0]:
+            continue
+        place = 1
+        while place < len(words) and message[at + place] == words[place]:
+            place += 1
+        if place == len(words):
+            return True
+    return False
+
+
+@kernel
+def says_locked(message: Array) -> bool:
+    """Whether the hero was told that a door is locked."""
+    return says(message, _LOCKED)
+
+
+@kernel
+def says_eaten(message: Array) -> bool:
+    """Whether a meal was finished."""
+    return says(message, _FINISHED) or says(message, _DELICIOUS) or says(message, _TASTES)
+
+
+@kernel
+def asks_direction(message: Array) -> bool:
+    """Whether the game wants a direction."""
+    return says(message, _DIRECTION)
+
+
+@kernel
+def asks_item(message: Array) -> bool:
+    """Whether the game wants to know what to eat."""
+    return says(message, _TO_EAT)
+
+
+@kernel
+def count_words(message: Array, bag: Array) -> None:
+    """Write how often each bin of a bag is hit by a word of the message, as square roots."""
+    bag[:] = 0.0
+    code, length = 0, 0
+    for place in range(len(message)):
+        letter = message[place] | CASE
+        if LETTER_A <= letter <= LETTER_Z and message[place] != 0:
+            code = (code * WORD_FACTOR + letter) % WORD_MODULUS
+            length += 1
+            continue
+        # Words of one or two letters tell nothing.
+        if length > 2:
+            bag[code % len(bag)] += 1.0
+        code, length = 0, 0
+        if message[place] == 0:
+            break
+    for place in range(len(bag)):
+        bag[place] = np.sqrt(bag[place])
+
+
+@kernel
+def open_prompt(modes: Array, message: Array) -> int:
+    """Return the kind of question that waits for a key."""
+    if not modes[0]:
+        return NO_PROMPT
+    if asks_direction(message):
+        return ASKS_DIRECTION
+    return ASKS_ITEM if asks_item(message) else ASKS_CONFIRMATION
+
+
+@kernel
+def has_key_for(letters: Array, classes: Array, wanted: int, keys: Array) -> bool:
+    """Whether an item of the wanted class has a letter that is one of the keys."""
+    for place in range(len(letters)):
+        if letters[place] == 0:
+            return False
+        if classes[place] == wanted:
+            for key in keys:
+                if key == letters[place]:
+                    return True
+    return False
+
+
+LEVELS = 1000
+"""More than there are in any dungeon."""
+NOTHING, WAY_UP, WAY_DOWN = range(3)
+"""Columns of `Knowledge.landmarks`."""
+_STEP_Y = tuple(direction[0] for direction in DIRECTIONS)
+_STEP_X = tuple(direction[1] for direction in DIRECTIONS)
+
+
+@kernel
+def begin(screen: Screen, recall: Recall) -> None:
+    """Forget the game before."""
+    numbers, status = recall.numbers, screen.status
+    cap = numbers[R_CAP]
+    numbers[:] = 0
+    numbers[R_CAP] = cap
+    numbers[R_TURN] = status[TURN]
+    numbers[R_SCORE] = status[SCORE]
+    numbers[R_HP] = status[HP]
+    numbers[R_X], numbers[R_Y] = status[X], status[Y]
+    numbers[R_ANCHOR_X], numbers[R_ANCHOR_Y] = status[X], status[Y]
+    numbers[R_LEVEL] = -1
+    numbers[R_ACTION] = -1
+    numbers[R_HURT_AGE] = NEVER
+    numbers[R_MEAL_TURN] = -NEVER
+    numbers[R_LOCK_AGE] = NEVER
+    numbers[R_DEEPEST] = status[DEPTH]
+
+
+@kernel
+def note_step(screen: Screen, recall: Recall, action: int) -> None:
+    """Take one step's outcome into the numbers that are remembered."""
+    numbers, status = recall.numbers, screen.status
+    numbers[R_STEP] += 1
+    numbers[R_ACTION] = action
+    numbers[R_FROZEN] = numbers[R_FROZEN] + 1 if status[TURN] == numbers[R_TURN] else 0
+    numbers[R_TURN] = status[TURN]
+    numbers[R_SCORE_CHANGE] = status[SCORE] - numbers[R_SCORE]
+    numbers[R_SCORE_AGE] = 0 if numbers[R_SCORE_CHANGE] else numbers[R_SCORE_AGE] + 1
+    numbers[R_SCORE] = status[SCORE]
+    numbers[R_HP_CHANGE] = status[HP] - numbers[R_HP]
+    numbers[R_HURT_AGE] = 0 if numbers[R_HP_CHANGE] < 0 else numbers[R_HURT_AGE] + 1
+    numbers[R_HP] = status[HP]
+    numbers[R_DEEPEST] = max(numbers[R_DEEPEST], status[DEPTH])
+    if says_eaten(screen.message):
+        numbers[R_MEAL_TURN] = status[TURN]
+        recall.killed[numbers[R_Y], numbers[R_X]] = -NEVER
+    numbers[R_LOCK_AGE] = 0 if says_locked(screen.message) else numbers[R_LOCK_AGE] + 1
+
+
+@kernel
+def note_where(screen: Screen, recall: Recall, knowledge: Knowledge) -> None:
+    """Take the hero's place and the level's cells into memory."""
+    numbers, status = recall.numbers, screen.status
+    x, y = status[X], status[Y]
+    level = status[DUNGEON] * LEVELS + status[DUNGEON_LEVEL]
+    if level != numbers[R_LEVEL]:
+        _enter_level(screen, recall, knowledge)
+        numbers[R_LEVEL] = level
+    else:
+        numbers[R_LEVEL_AGE] += 1
+        _note_block(recall)
+        _note_walk(recall, x, y)
+    numbers[R_X], numbers[R_Y] = x, y
+    _note_ground(screen.glyphs, recall, knowledge.table, (y, x))
+    recall.marks[y, x] |= VISITED | TAKEN
+
+
+@kernel
+def _enter_level(screen: Screen, recall: Recall, knowledge: Knowledge) -> None:
+    """Forget the level before; by stairs one arrives on stairs."""
+    numbers, status = recall.numbers, screen.status
+    x, y = status[X], status[Y]
+    under = knowledge.landmarks[NOTHING]
+    if numbers[R_LEVEL] < 0:  # games begin on the stairs up
+        under = knowledge.landmarks[WAY_UP]
+    else:
+        left = knowledge.table[KIND, recall.ground[numbers[R_Y], numbers[R_X]]]
+        if numbers[R_ACTION] == DOWN and left == KINDS.stairs_down:
+            under = knowledge.landmarks[WAY_UP]
+        elif numbers[R_ACTION] == UP and left == KINDS.stairs_up:
+            under = knowledge.landmarks[WAY_DOWN]
+    recall.marks[:] = 0
+    recall.killed[:] = -NEVER
+    recall.ground[:] = knowledge.landmarks[NOTHING]
+    recall.ground[y, x] = under
+    numbers[R_LEVEL_AGE] = 0
+    numbers[R_LINGER] = 0
+    numbers[R_SEARCHES] = 0
+    numbers[R_MOVED] = 1
+    numbers[R_ANCHOR_X], numbers[R_ANCHOR_Y] = x, y
+
+
+@kernel
+def _note_walk(recall: Recall, x: int, y: int) -> None:
+    """Count how long the hero stays and searches, and mark what it ran across."""
+    numbers = recall.numbers
+    old_x, old_y = numbers[R_X], numbers[R_Y]
+    numbers[R_MOVED] = 1 if x != old_x or y != old_y else 0
+    if numbers[R_MOVED]:
+        numbers[R_SEARCHES] = 0
+        _mark_run(recall.marks, (old_y, old_x), (y, x))
+    if numbers[R_ACTION] == SEARCH:
+        numbers[R_SEARCHES] += 1
+    away = max(abs(x - numbers[R_ANCHOR_X]), abs(y - numbers[R_ANCHOR_Y]))
+    if away > 1:
+        numbers[R_LINGER] = 0
+        numbers[R_ANCHOR_X], numbers[R_ANCHOR_Y] = x, y
+    else:
+        numbers[R_LINGER] += 1
+
+
+@kernel
+def _mark_run(marks: Array, begin: tuple[int, int], end: tuple[int, int]) -> None:
+    """Mark the cells between two ends of a straight line as visited."""
+    down, right = end[0] - begin[0], end[1] - begin[1]
+    if down != 0 and right != 0 and abs(down) != abs(right):
+        return
+    length = max(abs(down), abs(right))
+    for step in range(1, length):
+        marks[begin[0] + down // length * step, begin[1] + right // length * step] |= VISITED
+
+
+@kernel
+def _note_block(recall: Recall) -> None:
+    """Mark the door the hero was told is locked."""
+    numbers = recall.numbers
+    action = numbers[R_ACTION]
+    if numbers[R_LOCK_AGE] != 0 or not 1 <= action <= 16:
+        return
+    direction = (action - 1) % 8
+    y = numbers[R_Y] + _STEP_Y[direction]
+    x = numbers[R_X] + _STEP_X[direction]
+    if 0 <= y < HEIGHT and 0 <= x < WIDTH:
+        recall.marks[y, x] |= BLOCKED
+
+
+@kernel
+def _note_ground(glyphs: Array, recall: Recall, table: Array, hero: tuple[int, int]) -> None:
+    """Remember what lies under creatures, and which corpses are of monsters just killed."""
+    ground, marks, killed = recall.ground, recall.marks, recall.killed
+    turn = recall.numbers[R_TURN]
+    for y in range(HEIGHT):
+        for x in range(WIDTH):
+            glyph = glyphs[y, x]
+            if glyph == ground[y, x] and not marks[y, x] & OCCUPIED:
+                continue
+            kind = table[KIND, glyph]
+            # Creatures and effects stand for nothing that lies on the ground.
+            if kind >= KINDS.hostile:
+                marks[y, x] |= OCCUPIED
+            elif y != hero[0] or x != hero[1]:
+                if kind == KINDS.corpse and marks[y, x] & OCCUPIED and glyph != ground[y, x]:
+                    killed[y, x] = turn
+                marks[y, x] = _marks_after(marks[y, x], kind, glyph != ground[y, x])
+                ground[y, x] = glyph
+
+
+@kernel
+def _marks_after(marks: int, kind: int, changed: int) -> int:
+    """Return the marks of a cell whose ground is seen."""
+    if changed and KINDS.gold <= kind <= KINDS.statue:
+        marks &= ~TAKEN
+    if changed and kind != KINDS.closed_door:
+        marks &= ~BLOCKED
+    return marks & ~OCCUPIED

@@ -1,0 +1,291 @@
+"""All runs, each read as far as somebody looks at it, in the background and in bounded memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from longhaul.core.errors import ConfigError
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.reader import RunState, read_run
+from longhaul.web.curves import RunCurves
+from longhaul.web.events import Story
+from longhaul.web.summary import STUCK_SECONDS, Digest, Goal, Standing, read_goal, standing
+from longhaul.web.tail import SMALL_FILE, Shelf, Tail, read_small, signature
+
+MOST_OPEN = 24
+MOST_OPEN_BYTES = 80 * 1024 * 1024
+SCAN_SECONDS = 0.9
+IDLE_SECONDS = 30.0
+"""An open run nobody asked for this long is not followed any more; it stays in memory."""
+_RECENT_BYTES = 32 * 1024
+
+
+class OpenRun:
+    """A run somebody looks at: all its curves and its story."""
+
+    def __init__(self, directory: RunDirectory, clock: Callable[[], float]) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._seen: tuple[object, ...] = ()
+        self.lock = threading.RLock()
+        self.curves = RunCurves(directory)
+        self.story = Story(directory)
+        self.is_whole = False
+        self.asked_at = clock()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether somebody still looks and there is something to read."""
+        if self._clock() - self.asked_at > IDLE_SECONDS:
+            return False
+        return not self.is_whole or self._signatures() != self._seen
+
+    def advance(self) -> None:
+        """Read a piece of each log."""
+        before = self._signatures()
+        with self.lock:
+            more = self.curves.advance()
+            moved, more_story = self.story.advance()
+            if self.story.restarted:
+                self.curves.forget_settings()
+            self.curves.add_settings(moved)
+        self.is_whole = not (more or more_story)
+        if self.is_whole:
+            self._seen = before
+
+    def _signatures(self) -> tuple[object, ...]:
+        run = self._directory
+        return tuple(map(signature, (run.metrics, run.timings, run.events, run.sessions)))
+
+
+@dataclass(slots=True)
+class Book:
+    """One run as the list knows it."""
+
+    directory: RunDirectory
+    digest: Digest
+    state: RunState | None = None
+    goal: Goal = field(default_factory=Goal)
+    seen: tuple[object, ...] = ()
+    problem: str = ""
+
+
+class Library:
+    """The runs of a shelf; a thread reads on while others ask."""
+
+    def __init__(self, shelf: Shelf, *, clock: Callable[[], float] = time.time) -> None:
+        self.shelf = shelf
+        self._clock = clock
+        self._books: dict[str, Book] = {}
+        self._open: OrderedDict[str, OpenRun] = OrderedDict()
+        self._lock = threading.RLock()
+        self._work = threading.Condition(self._lock)
+        self._progress = threading.Condition(self._lock)
+        self._scanned_at = -float("inf")
+        self._closed = False
+        self._thread = threading.Thread(target=self._read_on, name="longhaul-reader", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read in the background."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._lock:
+            self._closed = True
+            self._work.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return one line per run, oldest first, as far as it is read."""
+        self._scan()
+        with self._lock:
+            books = list(self._books.items())
+        now = self._clock()
+        found = [self._entry(name, book, now) for name, book in books]
+        return sorted(found, key=lambda entry: (entry["created"], entry["id"]))
+
+    def directory(self, name: str) -> RunDirectory | None:
+        """Return the directory of a run of this name, None if there is none."""
+        with self._lock:
+            book = self._books.get(name)
+        if book is None:
+            self._scan(force=True)
+            with self._lock:
+                book = self._books.get(name)
+        return None if book is None else book.directory
+
+    def entry(self, name: str) -> dict[str, Any] | None:
+        """Return the line of one run."""
+        self._scan()
+        with self._lock:
+            book = self._books.get(name)
+        return None if book is None else self._entry(name, book, self._clock())
+
+    def state(self, name: str) -> RunState | None:
+        """Return how a run stood when it was last looked at."""
+        with self._lock:
+            book = self._books.get(name)
+        return None if book is None else book.state
+
+    def open(self, name: str, *, patience: float = 0.25) -> OpenRun | None:
+        """Return a run to look at, read to its end or as far as it comes in so many seconds."""
+        directory = self.directory(name)
+        if directory is None:
+            return None
+        with self._lock:
+            run = self._open.get(name)
+            if run is None:
+                run = self._open[name] = OpenRun(directory, self._clock)
+            self._open.move_to_end(name)
+            run.asked_at = self._clock()
+            self._work.notify_all()
+            until = time.monotonic() + patience
+            while run.has_news and not self._closed:
+                left = until - time.monotonic()
+                if left <= 0 or not self._progress.wait(left):
+                    break
+        return run
+
+    def wake(self) -> None:
+        """Let the thread look for news."""
+        with self._lock:
+            self._work.notify_all()
+
+    def _scan(self, *, force: bool = False) -> None:
+        with self._lock:
+            now = time.monotonic()
+            if not force and now - self._scanned_at < SCAN_SECONDS:
+                return
+            found = self.shelf.runs()
+            for name in [name for name in self._books if name not in found]:
+                del self._books[name]
+                self._open.pop(name, None)
+            for name, directory in found.items():
+                if name not in self._books:
+                    self._books[name] = Book(directory, Digest(directory))
+                _look(self._books[name])
+            self._scanned_at = time.monotonic()
+            self._work.notify_all()
+
+    def _entry(self, name: str, book: Book, now: float) -> dict[str, Any]:
+        state, line = book.state, book.digest.line
+        iteration, steps, episodes = line.counters
+        found: dict[str, Any] = {
+            "id": name,
+            "status": "failed",
+            "words": book.problem,
+            "created": "",
+            "read": line.is_whole,
+            "rows": line.rows,
+            "steps": steps,
+            "iteration": iteration,
+            "episodes": episodes,
+            "score": None if line.score is None else msgspec.to_builtins(line.score),
+            "interval": "" if line.score is None else line.score.interval,
+            "solved": None if line.score is None else line.score.is_solved,
+            "target": line.measure.target,
+            "best": None if line.best is None else msgspec.to_builtins(line.best),
+            "measured_by": line.measure.metric,
+            "spark": line.spark,
+            "spark_of": line.spark_of,
+            "share": book.goal.share(steps=steps, iteration=iteration),
+        }
+        if state is None:
+            return found
+        stands = _standing(state, now)
+        found |= {
+            "status": stands.kind,
+            "words": stands.words,
+            "created": state.record.created,
+            "task": state.record.task,
+            "name": state.record.name,
+            "seed": state.record.seed,
+        }
+        if state.beat is not None:
+            found |= {
+                "stage": state.beat.stage,
+                "beat": state.beat.wall,
+                "fps": state.beat.rates.get("time/fps"),
+                "left": book.goal.seconds_left(state.beat, steps=steps, iteration=iteration),
+            }
+        return found
+
+    def _read_on(self) -> None:
+        while True:
+            with self._lock:
+                if self._closed:
+                    return
+                run = next((one for one in reversed(self._open.values()) if one.has_news), None)
+                digest = None
+                if run is None:
+                    books = reversed(self._books.values())
+                    digest = next((book.digest for book in books if book.digest.has_news), None)
+                if run is None and digest is None:
+                    self._work.wait()
+                    continue
+            if run is not None:
+                run.advance()
+            elif digest is not None:
+                digest.advance()
+            with self._lock:
+                self._forget_old()
+                self._progress.notify_all()
+
+    def _forget_old(self) -> None:
+        """Drop the runs nobody asked for the longest, while there are too many in memory."""
+        sizes = {name: run.curves.nbytes for name, run in self._open.items()}
+        while len(sizes) > 1 and (len(sizes) > MOST_OPEN or sum(sizes.values()) > MOST_OPEN_BYTES):
+            oldest = next(iter(sizes))
+            del sizes[oldest], self._open[oldest]
+
+
+def _look(book: Book) -> None:
+    """Read how a run stands, if any of the files that tell it changed."""
+    run = book.directory
+    files = (run.record, run.heartbeat, run.lock, run.config)
+    found = tuple(map(signature, files))
+    if found == book.seen:
+        return
+    book.seen = found
+    pairs = zip(files, found, strict=True)
+    if any(_is_odd(path, one) for path, one in pairs):
+        book.state, book.problem = None, "its files are not those of a run"
+        return
+    book.goal = read_goal(read_small(run.config) or b"")
+    try:
+        book.state, book.problem = read_run(run), ""
+    except ConfigError as error:
+        book.problem = str(error)
+
+
+def _is_odd(path: Path, found: tuple[int, int, int] | None) -> bool:
+    """Whether something is there that must not be read: a link, a pipe, a heap of data."""
+    return os.path.lexists(path) if found is None else found[1] > SMALL_FILE
+
+
+def _standing(state: RunState, now: float) -> Standing:
+    slowest = 0.0
+    if state.beat is not None and state.beat.stage_seconds > STUCK_SECONDS:
+        slowest = _slowest_iteration(state.directory)
+    return standing(state, now=now, slowest_iteration=slowest)
+
+
+def _slowest_iteration(directory: RunDirectory) -> float:
+    """Return the longest of the last iterations, in seconds."""
+    found = signature(directory.timings)
+    if found is None:
+        return 0.0
+    rows = Tail(directory.timings).read_from(max(0, found[1] - _RECENT_BYTES), found[1])
+    taken = [row.get("time/iteration_seconds") for row in rows]
+    return max((float(one) for one in taken if isinstance(one, (int, float))), default=0.0)

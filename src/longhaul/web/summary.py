@@ -1,0 +1,261 @@
+"""A run in one line of the list: how far it came, what it reached, and how its score went."""
+
+from __future__ import annotations
+
+import math
+import socket
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+import psutil
+
+from longhaul.runs.directory import RunDirectory, Status
+from longhaul.runs.lock import Holder
+from longhaul.runs.monitor.heartbeat import Beat
+from longhaul.runs.reader import RunState
+from longhaul.runs.score import (
+    EPISODES,
+    SPREAD,
+    TRAINING_RETURN,
+    Measure,
+    Score,
+    newest_score,
+    parse_final_score,
+    read_measure,
+    training_score,
+)
+from longhaul.web.curves import Buckets
+from longhaul.web.tail import Row, Tail, only, read_small, signature
+
+SPARK_POINTS = 64
+COUNTERS = ("iteration", "env_steps", "episodes")
+_FEW = 2
+"""A score measured fewer times than this makes no line; the return of training does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The numbers of one line; replaced as a whole, so that any thread may read them."""
+
+    rows: int = 0
+    counters: tuple[float, float, float] = (0, 0, 0)  # iteration, env_steps, episodes
+    measure: Measure = field(default_factory=Measure)
+    score: Score | None = None
+    best: Score | None = None
+    """The best evaluation during training, the last of equal ones."""
+    spark: tuple[tuple[float, float], ...] = ()
+    spark_of: str = TRAINING_RETURN
+    """The metric the small curve is of."""
+    is_whole: bool = False
+
+
+class Digest:
+    """Follows a run's metrics for the few numbers of the list, in a few kilobytes."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self._directory = directory
+        self._seen: tuple[object, ...] | None = None
+        self._measure = _read_measure(directory)
+        self._tail = self._follow()
+        self._begin()
+
+    def _follow(self) -> Tail:
+        names = (TRAINING_RETURN, self._measure.metric, SPREAD, EPISODES)
+        return Tail(self._directory.metrics, only((*COUNTERS, *names)))
+
+    def _begin(self) -> None:
+        self._buckets = Buckets(SPARK_POINTS)
+        self._counters: dict[str, float] = {}
+        self._evaluation: Score | None = None
+        self._training: Score | None = None
+        self._best: Score | None = None
+        self._rows = 0
+        self.line = Line(measure=self._measure)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a file it reads changed since it was last read to its end."""
+        return not self.line.is_whole or self._signatures() != self._seen
+
+    def _signatures(self) -> tuple[object, ...]:
+        return (signature(self._directory.metrics), signature(self._directory.final_score))
+
+    def advance(self) -> bool:
+        """Read a piece; tell whether there is more."""
+        before = self._signatures()
+        if self._tail.offset == 0 and (found := _read_measure(self._directory)) != self._measure:
+            # A run writes down what it is measured by when it begins, maybe after we looked.
+            self._measure, self._tail = found, self._follow()
+        piece = self._tail.next_piece()
+        if piece.restarted:
+            self._begin()
+        self._buckets.append(piece.rows)
+        self._rows += len(piece.rows)
+        self._take(piece.rows)
+        if piece.is_last:
+            self._seen = before
+        self.line = self._sum_up(is_whole=piece.is_last)
+        return not piece.is_last
+
+    def _take(self, rows: Sequence[Row]) -> None:
+        """Take the newest figures of some rows, and the best evaluation."""
+        newest = rows[-1] if rows else {}
+        self._counters |= {name: newest[name] for name in COUNTERS if _is_number(newest.get(name))}
+        metric = self._measure.metric
+        found = [row for row in reversed(rows) if _is_number(row.get(metric))]
+        if found:
+            self._evaluation = self._measured(found[0])
+            best = self._measured(max(found, key=lambda row: float(row[metric])))
+            if best is not None and (self._best is None or best.value >= self._best.value):
+                self._best = best
+        returned = (row for row in reversed(rows) if _is_number(row.get(TRAINING_RETURN)))
+        if (last := next(returned, None)) is not None:
+            self._training = training_score(last, _steps(last))
+
+    def _measured(self, row: Row) -> Score | None:
+        return self._measure.of(row, _steps(row))
+
+    def _sum_up(self, *, is_whole: bool) -> Line:
+        iteration, steps, episodes = (self._counters.get(counter, 0) for counter in COUNTERS)
+        name = self._measure.metric
+        found = self._buckets.over(name, "env_steps")
+        if len(found) < _FEW:
+            name = TRAINING_RETURN
+            found = self._buckets.over(name, "env_steps")
+        final = self._final()
+        return Line(
+            rows=self._rows,
+            counters=(iteration, steps, episodes),
+            measure=self._measure,
+            score=newest_score(final, self._evaluation, self._training, env_steps=int(steps)),
+            best=self._best,
+            spark=tuple(zip(found.x.tolist(), found.mean.tolist(), strict=True)),
+            spark_of=name,
+            is_whole=is_whole,
+        )
+
+    def _final(self) -> Score | None:
+        """Return the final evaluation; none from a folder that leads elsewhere."""
+        if self._directory.evaluations.is_symlink():
+            return None
+        return parse_final_score(read_small(self._directory.final_score) or b"")
+
+
+def _is_number(value: object) -> bool:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return math.isfinite(value)
+
+
+def _steps(row: Row) -> int:
+    steps = row.get("env_steps")
+    return int(steps) if isinstance(steps, (int, float)) and math.isfinite(steps) else 0
+
+
+def _read_measure(directory: RunDirectory) -> Measure:
+    """Return what a run is measured by, as it wrote it down."""
+    return read_measure(read_small(directory.panels) or b"", read_small(directory.config) or b"")
+
+
+Kind = Literal["running", "stalled", "crashed", "finished", "stopped", "failed"]
+SILENT_SECONDS = 20.0
+"""A heart beats every two seconds; one this late stands still, or its machine does."""
+STUCK_SECONDS = 120.0
+"""No stage of a usual iteration takes this long."""
+STUCK_ITERATIONS = 20.0
+_SLACK_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The kind, and in words what it was told by."""
+
+    kind: Kind
+    words: str
+
+
+def standing(state: RunState, *, now: float, slowest_iteration: float = 0.0) -> Standing:
+    """Return how a run stands; `slowest_iteration` is what it has needed so far, in seconds."""
+    reason = state.record.reason
+    match state.record.status:
+        case Status.FINISHED:
+            return Standing("finished", reason or "it reached its end")
+        case Status.STOPPED:
+            return Standing("stopped", reason or "it was stopped and can be resumed")
+        case Status.FAILED:
+            return Standing("failed", reason or "it ended with an error")
+        case Status.RUNNING:
+            return _running(state, now, slowest_iteration)
+
+
+def _running(state: RunState, now: float, slowest_iteration: float) -> Standing:
+    holder, beat = state.holder, state.beat
+    if holder is None or not is_there(holder):
+        return Standing("crashed", "its process is gone and left no word; it can be resumed")
+    if beat is None:
+        return Standing("running", "it is starting")
+    silence = now - beat.wall
+    if silence > SILENT_SECONDS:
+        return Standing("stalled", f"its last heartbeat was {silence:.0f} s ago")
+    patience = max(STUCK_SECONDS, STUCK_ITERATIONS * slowest_iteration)
+    if beat.stage_seconds > patience:
+        return Standing("stalled", f"it has been in {beat.stage} for {beat.stage_seconds:.0f} s")
+    return Standing("running", beat.stage)
+
+
+def is_there(holder: Holder) -> bool:
+    """Whether the trainer still runs; not if it is a zombie or its number is another's now."""
+    if not holder.is_alive:
+        return False
+    if holder.host != socket.gethostname():
+        return True
+    try:
+        process = psutil.Process(holder.pid)
+        since = datetime.fromisoformat(holder.since).timestamp()
+        is_younger = process.create_time() > since + _SLACK_SECONDS
+        return process.status() != psutil.STATUS_ZOMBIE and not is_younger
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return False
+    except (psutil.AccessDenied, ValueError):
+        return True
+
+
+SPEEDS = ("time/session_fps", "time/fps")
+"""Rates by which the rest is estimated, the steadier one first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """How long a run is to be trained; iterations count if there are any."""
+
+    total_timesteps: int = 0
+    total_iterations: int = 0
+
+    def share(self, *, steps: float, iteration: float) -> float | None:
+        """Return how much is done, from 0 to 1; None if no end is known."""
+        done, total = (
+            (iteration, self.total_iterations)
+            if self.total_iterations
+            else (steps, self.total_timesteps)
+        )
+        return min(done / total, 1.0) if total > 0 else None
+
+    def seconds_left(self, beat: Beat, *, steps: float, iteration: float) -> float | None:
+        """Return how long the rest takes at the speed of this session; None if nobody knows."""
+        share = self.share(steps=steps, iteration=iteration)
+        speed = next((beat.rates[name] for name in SPEEDS if beat.rates.get(name)), 0.0)
+        if not share or speed <= 0:
+            return None
+        return steps * (1 - share) / share / speed
+
+
+def read_goal(config: bytes) -> Goal:
+    """Return what a config says of the end; nothing if it is damaged."""
+    try:
+        return msgspec.convert(tomllib.loads(config.decode()), Goal)
+    except (msgspec.ValidationError, ValueError, RecursionError):
+        return Goal()

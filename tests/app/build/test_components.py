@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from longhaul.app.build.components import build_task, identity
+from longhaul.core.errors import ConfigError
+from longhaul.core.spaces import Tier
+from tests.app.small import CARTPOLE, small_config
+
+
+def test_runs_that_compute_the_same_have_one_identity() -> None:
+    plain = identity(small_config())
+    assert identity(small_config(CARTPOLE, "total_timesteps=9", "checkpoint.keep_last=9")) == plain
+    assert plain["task"] == CARTPOLE
+
+
+def test_a_value_that_changes_the_computation_changes_the_identity() -> None:
+    found = {
+        identity(small_config(CARTPOLE, override))["config"]
+        for override in ("seed=1", "seed=2", "learn.epochs=2", "options.max_episode_steps=9")
+    }
+    assert len(found) == 4
+
+
+def test_a_default_is_no_part_of_the_identity() -> None:
+    # So that a version with one more key still knows the checkpoints of the one before.
+    assert identity(small_config(CARTPOLE, "policy.noise_scale=0.5")) == identity(small_config())
+
+
+@pytest.mark.parametrize("task", [CARTPOLE, "probe:chase", "probe:recall"])
+@pytest.mark.parametrize("tier", [Tier.REPLAY, Tier.EPISODE, Tier.NONE])
+def test_every_task_honours_the_configured_tier(task: str, tier: Tier) -> None:
+    config = small_config(task, f"env.tier={tier.value}")
+    assert build_task(config).envs.spec.tier is tier
+
+
+def test_snapshots_can_be_had_only_where_they_are_offered() -> None:
+    assert build_task(small_config("probe:chase", "env.tier=A")).envs.spec.tier is Tier.SNAPSHOT
+    with pytest.raises(ConfigError, match="CartPole-v1 offers no snapshots"):
+        build_task(small_config(CARTPOLE, "env.tier=A"))

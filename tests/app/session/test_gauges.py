@@ -1,0 +1,30 @@
+"""How long a run still takes."""
+
+from __future__ import annotations
+
+from longhaul.app.session.monitoring import TimeLeft
+from longhaul.core.control import Progress
+from longhaul.core.parts import Recorded
+from longhaul.core.settings import Settings
+
+
+def recorded(progress: Progress) -> Recorded:
+    return Recorded(progress, {}, {}, Settings([]), ())
+
+
+def test_the_time_left_follows_the_speed_of_this_process() -> None:
+    now = [100.0]
+    left = TimeLeft(10_000, clock=lambda: now[0])
+    assert left.take() == {}
+    left.begin(Progress(5, 4_000, 0))
+    assert left.take() == {}
+    now[0] += 20.0
+    left.iteration(recorded(Progress(6, 6_000, 0)))
+    assert left.take() == {"time/eta_seconds": 40.0}
+
+
+def test_a_run_past_its_plan_has_no_time_left() -> None:
+    left = TimeLeft(100, clock=lambda: 1.0)
+    left.begin(Progress(1, 50, 0))
+    left.iteration(recorded(Progress(2, 150, 0)))
+    assert left.take() == {"time/eta_seconds": 0.0}
