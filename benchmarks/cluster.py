@@ -16,7 +16,7 @@ from benchmarks import command
 from longhaul.app.bench.table import Section, Speeds, SpeedTable, ratio
 from longhaul.app.bench.training import (
     BenchRequest,
-    Stopwatch,
+    IterationTimer,
     conditions,
     measure_run,
     only_training,
@@ -28,7 +28,14 @@ from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.cluster.config import ClusterConfig, share_out
 from longhaul.cluster.connect import OwnCluster, connect
 from longhaul.cluster.ledger import TransitionLedger
-from longhaul.cluster.messages import Ask, Fragment, RemoteCollector, Weights, nbytes, state_nbytes
+from longhaul.cluster.messages import (
+    Ask,
+    Fragment,
+    PolicyWeights,
+    RemoteCollector,
+    nbytes,
+    state_nbytes,
+)
 from longhaul.core.errors import ConfigError
 
 LOCAL, CLUSTER = "this process", "Ray on this machine"
@@ -119,7 +126,7 @@ def bench_cluster(
         for repeat in range(request.repeats):
             # In turns of changing order: a machine that gets slower must not favour one way.
             for way, one in ways if repeat % 2 == 0 else reversed(ways):
-                watch = Stopwatch()
+                watch = IterationTimer()
                 rows = measure_run(one, watch)
                 rates[way].append(watch.steps_per_second)
                 if way == CLUSTER:
@@ -147,13 +154,13 @@ def _median(rows: Sequence[Mapping[str, Any]], name: str) -> float:
     return statistics.median(float(row[name]) for row in rows if name in row)
 
 
-def sample_messages(config: RunConfig) -> tuple[Fragment, Weights]:
+def sample_messages(config: RunConfig) -> tuple[Fragment, PolicyWeights]:
     """Return a real fragment of the first collector, and real weights."""
     task = build_task(config)
     settings = build_settings(config, task)
     share = share_out(config.num_envs, config.cluster.collectors)[0]
     policy = build_policy(config, task, torch.device("cpu"))
-    weights = Weights.of(0, policy.state_dict())
+    weights = PolicyWeights.of(0, policy.state_dict())
     collector = RemoteCollector(RemoteRecipe(config), share, None)
     try:
         collector.hello()

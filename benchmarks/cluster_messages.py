@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longhaul.cluster.join import join
-from longhaul.cluster.messages import Fragment, Weights
+from longhaul.cluster.messages import Fragment, PolicyWeights
 
 CALLS = 200
 PUTS = 20
@@ -43,7 +43,7 @@ class MessageCosts:
     """One actor sending, the learner taking in and doing nothing else."""
 
 
-def measure_messages(ray: Any, weights: Weights, fragment: Fragment) -> MessageCosts:
+def measure_messages(ray: Any, weights: PolicyWeights, fragment: Fragment) -> MessageCosts:
     """Return the costs of an actor's call, of laying out weights and of taking in a fragment."""
     actor = ray.remote(Echo).options(num_cpus=0).remote(fragment)
     rows = len(fragment.rollout.last.row)

@@ -2,8 +2,8 @@
 
     python -m benchmarks.main_path [TASK] [options of longhaul train]
 
-A file counts if one of its functions is called in the trainer's process; what runs while modules are
-imported does not count.
+A file counts if one of its functions is called in the trainer's process, other than while modules
+are imported.
 """
 
 from __future__ import annotations
@@ -64,12 +64,15 @@ def measure(arguments: list[str]) -> tuple[list[str], list[str]]:
             raise
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     return to_loop, sorted(file.removeprefix(SOURCE) for file in files)
 
 
 if __name__ == "__main__":
     frames, files = measure(sys.argv[1:] or ["fish"])
     lines = [f"frames from main to the loop: {len(frames)}", *(f"  {one}" for one in frames)]
-    lines += [f"files with a function that was called: {len(files)}", *(f"  {one}" for one in files)]
+    lines += [
+        f"files with a function that was called: {len(files)}",
+        *(f"  {one}" for one in files),
+    ]
     sys.stdout.write("\n".join(lines) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from collections import Counter
@@ -57,6 +58,18 @@ def table(now: Sizes, then: Sizes) -> str:
     return "\n".join(rows)
 
 
+def repeated_class_names() -> list[str]:
+    """Return the class names that several modules define, with the modules."""
+    modules: dict[str, list[str]] = {}
+    for path in sorted(Path(SOURCE).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                modules.setdefault(node.name, []).append(str(path).removeprefix(SOURCE))
+    return [f"  {name}: {', '.join(where)}" for name, where in modules.items() if len(where) > 1]
+
+
 if __name__ == "__main__":
     since = sys.argv[1] if len(sys.argv) > 1 else "HEAD~"
     sys.stdout.write(f"{table(sizes(''), sizes(since))}\nsince {since}\n")
+    repeated = repeated_class_names()
+    sys.stdout.write("\n".join([f"class names with two meanings: {len(repeated)}", *repeated, ""]))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longhaul import api
-from longhaul.app.diagnose.verify import Trial, verify
+from longhaul.app.diagnose.verify import Interruption, verify
 from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
@@ -57,7 +57,7 @@ def test_killed_workers_change_no_byte_of_the_logs(tmp_path: Path, overlap: str)
 def test_a_poisoned_seed_is_told_kept_and_changes_nothing_on_a_resume(tmp_path: Path) -> None:
     tell(tmp_path, Plan("runtime", steps=(5,)))
     result = verify(
-        small_config(TASK, told(tmp_path), *PROCESSES), Trial(iterations=3, interruptions=1)
+        small_config(TASK, told(tmp_path), *PROCESSES), Interruption(iterations=3, interruptions=1)
     )
     assert result.equal, result.as_text()
     run = finished_run(tmp_path / "runs", told(tmp_path), *PROCESSES, task=TASK)
@@ -133,7 +133,7 @@ def test_a_run_first_come_first_served_goes_on_after_a_stop(tmp_path: Path) -> N
 
 def test_what_depends_on_timing_cannot_be_verified() -> None:
     with pytest.raises(ConfigError, match="no two runs are bit for bit the same"):
-        verify(small_config(TASK, *FIRST_COME), Trial(iterations=2, interruptions=1))
+        verify(small_config(TASK, *FIRST_COME), Interruption(iterations=2, interruptions=1))
 
 
 @pytest.mark.parametrize("where", ["probe:chase", "env.runtime=serial"])

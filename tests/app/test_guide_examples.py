@@ -14,12 +14,12 @@ from docs.tools.commands import all_commands, parameters
 
 from longhaul.app.build.components import build_task
 from longhaul.app.build.sources import ConfigSources, from_values, read_toml, resolve
-from longhaul.app.diagnose.verify import Trial, verify
+from longhaul.app.diagnose.verify import Interruption, verify
 from longhaul.app.inspect.runs import list_tasks
 from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run, show_plan
-from longhaul.core.env import Slots
+from longhaul.core.env import StepBuffers
 from longhaul.core.errors import ConfigError
 from longhaul.core.spaces import Tier
 from longhaul.engine.stop import after_iterations
@@ -105,7 +105,7 @@ def test_the_guides_environment_keeps_its_promises() -> None:
 @pytest.mark.usefixtures("my_envs")
 def test_the_guides_environment_forbids_leaving_the_corridor_and_draws_itself() -> None:
     env = GymnasiumEnv("my_envs:Corridor-v0", {"length": 20}, render=True)
-    slots = Slots.allocate(env.spec, 1)
+    slots = StepBuffers.allocate(env.spec, 1)
     env.bind(slots)
     env.reset(1, None)
     picture = env.frame()
@@ -152,7 +152,7 @@ def test_the_guides_task_refuses_wrong_options_as_the_guide_shows() -> None:
 @pytest.mark.usefixtures("corridor")
 def test_the_guides_task_resumes_exactly() -> None:
     config = resolve(ConfigSources("corridor", overrides=(*SMALL, "total_timesteps=1280")))
-    assert verify(config, Trial(iterations=4, interruptions=2)).equal
+    assert verify(config, Interruption(iterations=4, interruptions=2)).equal
 
 
 def test_the_guides_schedule_fits_the_command_that_uses_it(tmp_path: Path) -> None:

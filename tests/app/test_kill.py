@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from longhaul.app.diagnose.verify import Trial, verify
+from longhaul.app.diagnose.verify import Interruption, verify
 from tests.app.small import CARTPOLE, small_config
 
 
 def test_twenty_kills_change_nothing() -> None:
-    result = verify(small_config(), Trial(iterations=24, interruptions=20, kill=True))
+    result = verify(small_config(), Interruption(iterations=24, interruptions=20, kill=True))
     assert result.equal, result.as_text()
     assert len(result.interruptions) == 20
 
@@ -27,6 +27,6 @@ def test_twenty_kills_change_nothing() -> None:
 )
 def test_two_hundred_kills_change_nothing(overrides: tuple[str, ...]) -> None:
     config = small_config(CARTPOLE, *overrides)
-    result = verify(config, Trial(iterations=240, interruptions=200, kill=True, seed=1))
+    result = verify(config, Interruption(iterations=240, interruptions=200, kill=True, seed=1))
     assert result.equal, result.as_text()
     assert len(result.interruptions) == 200

@@ -14,7 +14,7 @@ import torch
 from longhaul.cluster.collector import ClusterCollector, Plan
 from longhaul.cluster.config import ClusterConfig, EnvShare, SharedSeeds
 from longhaul.cluster.fleet import Answered, Died, Joined, News
-from longhaul.cluster.messages import Ask, Fragment, RemoteCollector, Reports, Weights
+from longhaul.cluster.messages import Ask, Fragment, PolicyWeights, RemoteCollector, Reports
 from longhaul.core.rollout import Rollout
 from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Settings
@@ -75,7 +75,7 @@ class FakeFleet:
         if after < NEVER:
             self._tell(after, worker, Joined(share.collector, worker.hello()))
 
-    def publish(self, weights: Weights) -> object:
+    def publish(self, weights: PolicyWeights) -> object:
         self.published.append(weights.version)
         return pickle.dumps(weights)
 

@@ -18,7 +18,7 @@ from longhaul.cluster.commands import (
     LOCKED_SECONDS,
     MOST_DEATHS,
     CommandHost,
-    Errand,
+    CommandSpec,
     RemoteCommand,
 )
 from longhaul.cluster.connect import ClusterError
@@ -188,7 +188,9 @@ def test_a_node_runs_the_command_with_its_own_python_in_the_users_folder(
         return made[-1]
 
     command = ("/elsewhere/bin/python", "-m", "longhaul", "train")
-    errand = Errand(command, tmp_path / "log", tmp_path, {"LONGHAUL_TEST_VARIABLE": "the user's"})
+    errand = CommandSpec(
+        command, tmp_path / "log", tmp_path, {"LONGHAUL_TEST_VARIABLE": "the user's"}
+    )
     host = CommandHost(start, errand)
     host.ask_to_stop()
     assert not made
@@ -202,6 +204,8 @@ def test_a_node_runs_the_command_with_its_own_python_in_the_users_folder(
 
 
 def test_a_node_without_the_runs_folder_says_so(tmp_path: Path) -> None:
-    host = CommandHost(Started, Errand(("python",), tmp_path / "not here" / "log", tmp_path, {}))
+    host = CommandHost(
+        Started, CommandSpec(("python",), tmp_path / "not here" / "log", tmp_path, {})
+    )
     with pytest.raises(ClusterError, match="a --runs-root that all nodes share"):
         host.poll()

@@ -95,7 +95,7 @@ class TaskContract:
         collector = RolloutCollector(vector, policy, SEEDS, steps=12, chunk=6)
         rollout = collector.collect(built.settings)
         with torch.no_grad():
-            judged = policy.judge(rollout.sequences(), built.settings)
+            judged = policy.evaluate_actions(rollout.sequences(), built.settings)
         again = unfold_chunks(judged.log_prob, rollout.steps)
         chosen = rollout.active & ~rollout.forced
         torch.testing.assert_close(again[chosen], rollout.log_prob[chosen], atol=1e-5, rtol=1e-5)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longhaul.core.env import Array, Episode, Finals, Slots, VectorEnv
+from longhaul.core.env import Array, Episode, Finals, StepBuffers, VectorEnv
 from longhaul.core.errors import CheckpointError, EnvError
 from longhaul.core.seeds import DerivedSeeds, EpisodeSeeds, ListedSeeds, Seeds
 from longhaul.core.spaces import Tier
@@ -32,7 +32,7 @@ class Record:
     actions: Array = field(default_factory=lambda: np.zeros(0))
 
 
-def copied(slots: Slots) -> dict[str, Array]:
+def copied(slots: StepBuffers) -> dict[str, Array]:
     arrays: dict[str, Array] = {f"obs.{name}": part for name, part in slots.obs.items()}
     arrays |= {f"term.{name}": term for name, term in slots.terms.items()}
     for name in ("reward", "terminated", "truncated", "started", "active", "forced"):

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from longhaul.core.env import Array, Ending, SingleEnvs, Slots, Start
-from longhaul.core.policy import Act, Chance, Judgement, Policy
+from longhaul.core.env import Array, Ending, SingleEnvs, Start, StepBuffers
+from longhaul.core.policy import Act, ActionEvaluation, Generators, Policy
 from longhaul.core.rollout import Memory, Sequences, TensorTree
 from longhaul.core.seeds import DerivedSeeds, EpisodeSeeds, Seeds
 from longhaul.core.settings import Setting, Settings
@@ -67,13 +67,13 @@ class Diary:
 
     def __init__(self, factory: DiaryFactory) -> None:
         self.spec = factory.spec
-        self.slots = Slots.allocate(self.spec, factory.rows)
+        self.slots = StepBuffers.allocate(self.spec, factory.rows)
         self.seed = 0
         self.now = 0
         self.tilt = self.next_tilt = 0.0
         self.closed = False
 
-    def bind(self, slots: Slots) -> None:
+    def bind(self, slots: StepBuffers) -> None:
         self.slots = slots
 
     def configure(self, settings: Settings) -> None:
@@ -170,7 +170,7 @@ class DiaryPolicy(Policy):
         settings: Settings,
         *,
         mask: Tensor | None = None,
-        generator: Chance | None = None,
+        generator: Generators | None = None,
     ) -> Act:
         """Take the first allowed action after the one that the page or the generator names."""
         assert mask is not None
@@ -190,7 +190,7 @@ class DiaryPolicy(Policy):
     def value(self, obs: TensorTree, memory: Memory, settings: Settings) -> Tensor:
         return worth(obs["page"], memory["age"], self.version)
 
-    def judge(self, sequences: Sequences, settings: Settings) -> Judgement:
+    def evaluate_actions(self, sequences: Sequences, settings: Settings) -> ActionEvaluation:
         raise NotImplementedError
 
     def set_noise(self, seed: int) -> None:

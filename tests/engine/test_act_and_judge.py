@@ -78,7 +78,7 @@ def assert_repeated(rollout: Rollout, policy: ActorCritic) -> None:
     """Compare on rows that were there: what an absent row is said to think is nobody's concern."""
     policy.set_noise(12345)
     with torch.no_grad():
-        judged = policy.judge(rollout.sequences(), SETTINGS)
+        judged = policy.evaluate_actions(rollout.sequences(), SETTINGS)
     for name, again, recorded, there in (
         ("log_prob", judged.log_prob, rollout.log_prob, rollout.active & ~rollout.forced),
         ("value", judged.value, rollout.value, rollout.active),
@@ -152,12 +152,12 @@ def test_bootstrap_values_are_those_of_a_sequence_one_step_longer(
         ):
             obs = {part: held[index] for part, held in cuts.obs.items()}
             longer = with_what_follows(rollout, step, row, obs, started=False)
-            value = policy.judge(longer, SETTINGS).value[-1, 0]
+            value = policy.evaluate_actions(longer, SETTINGS).value[-1, 0]
             torch.testing.assert_close(value, cuts.value[index], atol=CLOSE, rtol=CLOSE)
         for row in range(rollout.rows):
             obs = {part: held[row] for part, held in last.obs.items()}
             longer = with_what_follows(rollout, STEPS - 1, row, obs, started=bool(began[row]))
-            value = policy.judge(longer, SETTINGS).value[-1, 0]
+            value = policy.evaluate_actions(longer, SETTINGS).value[-1, 0]
             torch.testing.assert_close(value, last.value[row], atol=CLOSE, rtol=CLOSE)
     collector.close()
 

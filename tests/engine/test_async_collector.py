@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longhaul.core.env import Array, Arrivals, Finals, Slots, Step
+from longhaul.core.env import Array, Arrivals, Finals, Step, StepBuffers
 from longhaul.core.errors import ConfigError
-from longhaul.core.policy import Act, Chance
+from longhaul.core.policy import Act, Generators
 from longhaul.core.rollout import Memory, Rollout, TensorTree
 from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Settings
@@ -54,7 +54,7 @@ class Uneven:
         ]
         self.spec = self._envs[0].spec
         self.count, self.rows = COUNT, COUNT * ROWS
-        self.slots = Slots.allocate(self.spec, self.rows)
+        self.slots = StepBuffers.allocate(self.spec, self.rows)
         self.taken = [0] * COUNT
         self._under_way: dict[int, tuple[int, Array]] = {}  # looks left, actions
         self.starts_used = 0
@@ -151,7 +151,7 @@ class Settled(DiaryPolicy):
         settings: Settings,
         *,
         mask: Tensor | None = None,
-        generator: Chance | None = None,
+        generator: Generators | None = None,
     ) -> Act:
         return super().act(obs, memory, settings, mask=mask)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from longhaul.core.env import Array, Episode, Slots
+from longhaul.core.env import Array, Episode, StepBuffers
 from longhaul.core.rollout import Rollout
 from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Settings
@@ -47,7 +47,7 @@ class HandStepped:
 
     def __post_init__(self) -> None:
         self.diary = DiaryFactory()()
-        self.slots = Slots.allocate(self.diary.spec, ROWS)
+        self.slots = StepBuffers.allocate(self.diary.spec, ROWS)
         self.diary.bind(self.slots)
         self.diary.reset(SEEDS.seed(self.env, 0), None)
 

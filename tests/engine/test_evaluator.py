@@ -10,7 +10,7 @@ from torch import Tensor
 
 from longhaul.core.control import Progress
 from longhaul.core.env import EnvSource, Episode, VectorEnv
-from longhaul.core.policy import SILENT, Act, Chance
+from longhaul.core.policy import NO_NOISE, Act, Generators
 from longhaul.core.rollout import Memory, TensorTree
 from longhaul.core.seeds import EpisodeSeeds, ListedSeeds, Seeds
 from longhaul.core.settings import Settings
@@ -169,7 +169,7 @@ def test_hard_starts_of_training_do_not_enter_the_fixed_cases() -> None:
 def test_the_policy_acts_without_noise() -> None:
     policy = DiaryPolicy()
     evaluator(policy=policy).measure(Progress(), SETTINGS)
-    assert policy.noise_seeds == [SILENT]
+    assert policy.noise_seeds == [NO_NOISE]
 
 
 class Recalling(DiaryPolicy):
@@ -182,7 +182,7 @@ class Recalling(DiaryPolicy):
         settings: Settings,
         *,
         mask: Tensor | None = None,
-        generator: Chance | None = None,
+        generator: Generators | None = None,
     ) -> Act:
         assert torch.equal(memory["age"], obs["step"].float())
         return super().act(obs, memory, settings, mask=mask, generator=generator)

@@ -13,9 +13,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Slots, Step, VectorEnv
+from longhaul.core.env import Array, Step, StepBuffers, VectorEnv
 from longhaul.core.errors import EnvError
-from longhaul.core.parts import Learner
+from longhaul.core.parts import LearnerProtocol
 from longhaul.core.policy import Policy
 from longhaul.core.rollout import Rollout, unfold_chunks
 from longhaul.core.seeds import DerivedSeeds, Seeds
@@ -59,7 +59,7 @@ class Hooked:
         return self.inner.rows
 
     @property
-    def slots(self) -> Slots:
+    def slots(self) -> StepBuffers:
         return self.inner.slots
 
     @property
@@ -277,7 +277,7 @@ def test_an_env_that_fails_while_learning_goes_on_is_told_of(make_run: MakeRun) 
         run.iterate(3)
 
 
-LEARNERS: dict[str, Callable[[Policy, OnPolicyConfig, np.random.Generator], Learner]] = {
+LEARNERS: dict[str, Callable[[Policy, OnPolicyConfig, np.random.Generator], LearnerProtocol]] = {
     "ppo": PPO,
     "vtrace": VTrace,
 }
@@ -321,10 +321,10 @@ def test_a_networks_rollouts_are_by_the_weights_after_update_k_minus_2(algorithm
         weights.append(copy.deepcopy(run.policy.state_dict()))
     run.collector.close()
     for number, rollout in enumerate(rollouts, start=1):
-        judge = copy.deepcopy(run.policy)
-        judge.load_state_dict(weights[max(number - 2, 0)])
+        evaluate_actions = copy.deepcopy(run.policy)
+        evaluate_actions.load_state_dict(weights[max(number - 2, 0)])
         with torch.no_grad():
-            judged = judge.judge(rollout.sequences(), run.settings)
+            judged = evaluate_actions.evaluate_actions(rollout.sequences(), run.settings)
         chosen = rollout.trainable
         again = unfold_chunks(judged.log_prob, rollout.steps)[chosen]
         torch.testing.assert_close(again, rollout.log_prob[chosen], atol=1e-5, rtol=1e-5)

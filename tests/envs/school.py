@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Ending, SingleEnvs, Slots, Start
+from longhaul.core.env import Array, Ending, SingleEnvs, Start, StepBuffers
 from longhaul.core.seeds import generator_state, restore_generator
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
@@ -50,13 +50,13 @@ class School:
         self._place = np.zeros(ROWS)
         self._age = 0
         self._generator = np.random.default_rng(0)
-        self.slots = Slots.allocate(factory.spec, ROWS)
+        self.slots = StepBuffers.allocate(factory.spec, ROWS)
 
     @property
     def spec(self) -> EnvSpec:
         return self._factory.spec
 
-    def bind(self, slots: Slots) -> None:
+    def bind(self, slots: StepBuffers) -> None:
         self.slots = slots
 
     def _show(self) -> None:

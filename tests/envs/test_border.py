@@ -24,7 +24,7 @@ from longhaul.core.env import (
 from longhaul.core.errors import NumericalError
 from longhaul.envs.build import Supervision, make_vector_env
 from longhaul.envs.config import ProcessesConfig, Runtime
-from longhaul.envs.faults import Border, Fault, Listeners
+from longhaul.envs.faults import Fault, FaultPolicy, Listeners
 from longhaul.envs.gymnasium.env import GymnasiumFactory, gymnasium_envs
 from longhaul.envs.serial import BatchedVectorEnv
 from longhaul.tasks.probe.chase import chase_envs
@@ -52,7 +52,7 @@ class Opened:
     faults: list[Fault] = field(default_factory=list)
 
     def open(self, source: SingleEnvs, runtime: Runtime, most_dropped: int = 100) -> VectorEnv:
-        border = Border(most_dropped, Listeners(on_fault=self.faults.append))
+        border = FaultPolicy(most_dropped, Listeners(on_fault=self.faults.append))
         vector = make_vector_env(
             source,
             count=2,

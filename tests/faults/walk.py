@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Ending, SingleEnvs, Slots, Start
+from longhaul.core.env import Array, Ending, SingleEnvs, Start, StepBuffers
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
 from longhaul.core.state import State
@@ -46,13 +46,13 @@ class Walk:
         self._position = 0.0
         self._age = 0
         self._seed = 0
-        self._slots = Slots.allocate(self.spec, 1)
+        self._slots = StepBuffers.allocate(self.spec, 1)
 
     @property
     def spec(self) -> EnvSpec:
         return self._factory.spec
 
-    def bind(self, slots: Slots) -> None:
+    def bind(self, slots: StepBuffers) -> None:
         self._slots = slots
 
     def reset(self, seed: int, start: Start | None) -> None:

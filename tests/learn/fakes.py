@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from longhaul.core.policy import Act, Chance, Judgement, Policy
+from longhaul.core.policy import Act, ActionEvaluation, Generators, Policy
 from longhaul.core.rollout import Bootstrap, Memory, Rollout, Sequences, TensorTree, clear_started
 from longhaul.core.settings import Settings
 from longhaul.learn.config import OnPolicyConfig, learn_settings
@@ -53,7 +53,7 @@ class FakePolicy(Policy):
         settings: Settings,
         *,
         mask: Tensor | None = None,
-        generator: Chance | None = None,
+        generator: Generators | None = None,
     ) -> Act:
         assert generator is None or isinstance(generator, torch.Generator)
         hidden = self._hidden(obs, memory)
@@ -71,7 +71,7 @@ class FakePolicy(Policy):
         worth: Tensor = self.worth(self._hidden(obs, memory))
         return worth.squeeze(-1)
 
-    def judge(self, sequences: Sequences, settings: Settings) -> Judgement:
+    def evaluate_actions(self, sequences: Sequences, settings: Settings) -> ActionEvaluation:
         memory, steps = sequences.memory, []
         if self.recurrent:
             for t in range(sequences.started.shape[0]):
@@ -86,7 +86,9 @@ class FakePolicy(Policy):
         entropy = -(log_probs.exp() * log_probs).sum(-1)
         aux = {"tidy": hidden.square().mean()} if self.aux else {}
         value = self.worth(hidden).squeeze(-1)
-        return Judgement(log_prob, entropy, value, aux, {"hidden": hidden.detach().abs().mean()})
+        return ActionEvaluation(
+            log_prob, entropy, value, aux, {"hidden": hidden.detach().abs().mean()}
+        )
 
     def observe(self, obs: TensorTree, active: Tensor) -> None:
         self.seen += active.sum()

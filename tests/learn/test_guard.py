@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from longhaul.core.errors import NumericalError
-from longhaul.core.policy import Judgement
+from longhaul.core.policy import ActionEvaluation
 from longhaul.core.rollout import Rollout, Sequences
 from longhaul.core.settings import Settings
 from longhaul.learn.config import PPOConfig
@@ -26,20 +26,20 @@ class BreakablePolicy(FakePolicy):
 
     def __init__(self) -> None:
         super().__init__(3, 2)
-        self.judged = 0
+        self.evaluated = 0
         self.breaks: set[int] | None = set()  # None for always
         self.in_gradient = False
 
-    def judge(self, sequences: Sequences, settings: Settings) -> Judgement:
-        judged = super().judge(sequences, settings)
-        self.judged += 1
-        if self.breaks is not None and self.judged not in self.breaks:
-            return judged
+    def evaluate_actions(self, sequences: Sequences, settings: Settings) -> ActionEvaluation:
+        evaluated = super().evaluate_actions(sequences, settings)
+        self.evaluated += 1
+        if self.breaks is not None and self.evaluated not in self.breaks:
+            return evaluated
         if not self.in_gradient:
-            return replace(judged, value=judged.value * math.nan)
+            return replace(evaluated, value=evaluated.value * math.nan)
         # Finite where it is, infinitely steep: the loss shows nothing.
         steep = (self.worth.bias - self.worth.bias.detach()).abs().sqrt()
-        return replace(judged, value=judged.value + steep)
+        return replace(evaluated, value=evaluated.value + steep)
 
 
 def parameters(policy: FakePolicy) -> list[Tensor]:

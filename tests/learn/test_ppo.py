@@ -28,13 +28,15 @@ def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(value_clip: 
     advantages = gae(trajectory, rollout.value, discount=0.99, decay=0.95)
     advantage = advantages.advantage
     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-    judged = theirs.judge(rollout.sequences(), settings_for(config))
-    ratio = torch.exp(judged.log_prob - rollout.log_prob)
+    evaluated = theirs.evaluate_actions(rollout.sequences(), settings_for(config))
+    ratio = torch.exp(evaluated.log_prob - rollout.log_prob)
     policy_loss = -torch.min(advantage * ratio, advantage * torch.clamp(ratio, 0.8, 1.2)).mean()
-    value = judged.value
+    value = evaluated.value
     if value_clip:
         value = rollout.value + torch.clamp(value - rollout.value, -value_clip, value_clip)
-    loss = policy_loss - 0.02 * judged.entropy.mean() + 0.5 * F.mse_loss(advantages.target, value)
+    loss = (
+        policy_loss - 0.02 * evaluated.entropy.mean() + 0.5 * F.mse_loss(advantages.target, value)
+    )
     optimizer = torch.optim.AdamW(theirs.parameters(), lr=3e-4, eps=1e-5, weight_decay=0.1)
     loss.backward()
     norm = torch.nn.utils.clip_grad_norm_(theirs.parameters(), 0.5)
@@ -51,8 +53,8 @@ def test_epochs_stop_once_the_policy_has_moved_too_far() -> None:
     rollout = random_rollout(0)
     policy = make_policy()
     with torch.no_grad():
-        judged = policy.judge(rollout.sequences(), settings_for(config))
-    rollout = replace(rollout, log_prob=unfold_chunks(judged.log_prob, 16))
+        evaluated = policy.evaluate_actions(rollout.sequences(), settings_for(config))
+    rollout = replace(rollout, log_prob=unfold_chunks(evaluated.log_prob, 16))
     learner = PPO(policy, config, generator())
     metrics = learner.update(rollout, settings_for(config))
     assert 1 <= metrics["train/epochs_run"] < 50

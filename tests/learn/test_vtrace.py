@@ -21,9 +21,9 @@ def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(*, memory: b
     ours, theirs = make_policy(memory=memory), make_policy(memory=memory)
     metrics = VTrace(ours, config, generator()).update(rollout, settings)
 
-    judged = theirs.judge(rollout.sequences(), settings)
+    evaluated = theirs.evaluate_actions(rollout.sequences(), settings)
     log_prob, value, entropy = (
-        unfold_chunks(x, 16) for x in (judged.log_prob, judged.value, judged.entropy)
+        unfold_chunks(x, 16) for x in (evaluated.log_prob, evaluated.value, evaluated.entropy)
     )
     chosen = rollout.trainable
     with torch.no_grad():
@@ -56,8 +56,8 @@ def test_on_policy_importance_weights_are_one() -> None:
     policy = make_policy()
     rollout = random_rollout(0)
     with torch.no_grad():
-        judged = policy.judge(rollout.sequences(), settings_for(config))
-    rollout = replace(rollout, log_prob=unfold_chunks(judged.log_prob, 16))
+        evaluated = policy.evaluate_actions(rollout.sequences(), settings_for(config))
+    rollout = replace(rollout, log_prob=unfold_chunks(evaluated.log_prob, 16))
     metrics = VTrace(policy, config, generator()).update(rollout, settings_for(config))
     assert metrics["train/vtrace_rho_mean"] == pytest.approx(1.0, abs=1e-5)
     assert metrics["train/approx_kl"] == pytest.approx(0.0, abs=1e-6)

@@ -1,4 +1,4 @@
-"""A fake environment rolled through `act`, for comparison with `judge`."""
+"""A fake environment rolled through `act`, for comparison with `evaluate_actions`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from longhaul.core.errors import ConfigError
-from longhaul.core.policy import SILENT
+from longhaul.core.policy import NO_NOISE
 from longhaul.core.rollout import Sequences
 from longhaul.core.spaces import Discrete, EnvSpec, Part
 from longhaul.nets.actor_critic import ActorCritic, build_policy
@@ -64,11 +64,11 @@ def test_judging_repeats_acting_across_episode_and_chunk_borders(
     for chunk in range(3):
         rolled = roll(policy, spec, steps=9, rows=6, seed=chunk, memory=memory)
         policy.set_noise(99)
-        judged = policy.judge(rolled.sequences, SETTINGS)
-        torch.testing.assert_close(judged.log_prob, rolled.log_prob, atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(judged.value, rolled.value, atol=1e-5, rtol=1e-5)
-        assert judged.log_prob.dtype == judged.value.dtype == torch.float32
-        assert torch.isfinite(judged.entropy).all()
+        evaluated = policy.evaluate_actions(rolled.sequences, SETTINGS)
+        torch.testing.assert_close(evaluated.log_prob, rolled.log_prob, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(evaluated.value, rolled.value, atol=1e-5, rtol=1e-5)
+        assert evaluated.log_prob.dtype == evaluated.value.dtype == torch.float32
+        assert torch.isfinite(evaluated.entropy).all()
         memory = rolled.memory
 
 
@@ -81,9 +81,9 @@ def test_judging_repeats_acting_on_images_beside_vectors(core: CoreKind, trunk: 
         config = dataclasses.replace(config, joint=(24,))
     policy = make(spec, config)
     rolled = roll(policy, spec, steps=5, rows=3, seed=1)
-    judged = policy.judge(rolled.sequences, SETTINGS)
-    torch.testing.assert_close(judged.log_prob, rolled.log_prob, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(judged.value, rolled.value, atol=1e-5, rtol=1e-5)
+    evaluated = policy.evaluate_actions(rolled.sequences, SETTINGS)
+    torch.testing.assert_close(evaluated.log_prob, rolled.log_prob, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(evaluated.value, rolled.value, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -98,9 +98,9 @@ def test_the_value_of_an_observation_is_the_value_seen_while_acting(core: CoreKi
 
 def _gradients(policy: ActorCritic, sequences: Sequences) -> dict[str, Tensor]:
     policy.zero_grad()
-    judged = policy.judge(sequences, SETTINGS)
-    weight = torch.linspace(0.5, 1.5, judged.value.numel()).view_as(judged.value)
-    total = judged.log_prob + 0.3 * judged.entropy + judged.value.square()
+    evaluated = policy.evaluate_actions(sequences, SETTINGS)
+    weight = torch.linspace(0.5, 1.5, evaluated.value.numel()).view_as(evaluated.value)
+    total = evaluated.log_prob + 0.3 * evaluated.entropy + evaluated.value.square()
     (weight * total).sum().backward()
     return {
         name: parameter.grad.clone()
@@ -172,7 +172,7 @@ def test_noise_is_a_function_of_its_seed_and_is_not_saved() -> None:
     assert not any("noise" in name for name in policy.state_dict())
     obs = random_obs(spec, (4,), torch.Generator().manual_seed(0))
     values: dict[int, Tensor] = {}
-    for seed in (1, 2, 1, 0, 2**31, SILENT):
+    for seed in (1, 2, 1, 0, 2**31, NO_NOISE):
         policy.set_noise(seed)
         value = policy.value(obs, {}, SETTINGS)
         assert torch.equal(values.setdefault(seed, value), value)
@@ -193,7 +193,9 @@ def test_acting_without_a_generator_takes_the_most_likely_action() -> None:
             memory={},
             noise_seed=0,
         )
-        assert (policy.judge(other, SETTINGS).log_prob[0] <= greedy.log_prob + 1e-6).all()
+        assert (
+            policy.evaluate_actions(other, SETTINGS).log_prob[0] <= greedy.log_prob + 1e-6
+        ).all()
 
 
 def test_only_policies_with_a_core_are_recurrent() -> None:

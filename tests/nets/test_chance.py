@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from longhaul.core.policy import Chance
+from longhaul.core.policy import Generators
 from longhaul.nets.heads import normal_like, uniform_like
 
 
@@ -16,7 +16,7 @@ def seeded(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-Draw = Callable[[Tensor, Chance], Tensor]
+Draw = Callable[[Tensor, Generators], Tensor]
 
 
 @pytest.mark.parametrize("drawn", [uniform_like, normal_like])

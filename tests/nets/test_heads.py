@@ -28,7 +28,7 @@ def test_log_probability_and_entropy_equal_torch(seed: int, count: int, scale: f
     choice = torch.randint(0, count, (6,), generator=source)
     weight = torch.randn(6, generator=source)
     expected = Categorical(logits=logits)
-    log_prob, entropy = categorical.judge(logits, choice)
+    log_prob, entropy = categorical.evaluate_actions(logits, choice)
     torch.testing.assert_close(log_prob, expected.log_prob(choice), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(entropy, expected.entropy(), atol=1e-5, rtol=1e-5)
     assert_same_gradients(
@@ -50,10 +50,10 @@ def test_masks_leave_a_distribution_over_the_allowed(seed: int, count: int) -> N
     assert mask[0, choice]
     allowed = Categorical(logits=logits[mask])
     torch.testing.assert_close(log_prob[0], allowed.log_prob(mask[0, :choice].sum()))
-    judged, entropy = categorical.judge(masked, choice)
-    torch.testing.assert_close(judged, log_prob)
+    evaluated, entropy = categorical.evaluate_actions(masked, choice)
+    torch.testing.assert_close(evaluated, log_prob)
     torch.testing.assert_close(entropy[0], allowed.entropy())
-    (grad,) = torch.autograd.grad(judged.sum() + entropy.sum(), logits)
+    (grad,) = torch.autograd.grad(evaluated.sum() + entropy.sum(), logits)
     assert torch.isfinite(grad).all()
     assert not grad[~mask].any()
 
@@ -71,7 +71,7 @@ def test_a_forbidden_choice_never_wins_whatever_is_drawn() -> None:
 def test_a_row_that_allows_nothing_is_uniform_and_teaches_nothing() -> None:
     logits = torch.randn(2, 4).requires_grad_()
     masked = categorical.apply_mask(logits, torch.zeros(2, 4, dtype=torch.bool))
-    log_prob, entropy = categorical.judge(masked, torch.tensor([1, 3]))
+    log_prob, entropy = categorical.evaluate_actions(masked, torch.tensor([1, 3]))
     torch.testing.assert_close(log_prob.exp(), torch.full((2,), 0.25))
     torch.testing.assert_close(entropy.exp(), torch.full((2,), 4.0))
     (grad,) = torch.autograd.grad(log_prob.sum() + entropy.sum(), logits)
@@ -104,8 +104,8 @@ def test_several_choices_equal_several_distributions(masked: bool) -> None:  # n
     expected = [Categorical(logits=part) for part in parts]
     total = sum(one.log_prob(action[:, index]) for index, one in enumerate(expected))
     torch.testing.assert_close(log_prob, total)
-    judged, entropy = head.judge(outputs, action, mask)
-    torch.testing.assert_close(judged, log_prob)
+    evaluated, entropy = head.evaluate_actions(outputs, action, mask)
+    torch.testing.assert_close(evaluated, log_prob)
     torch.testing.assert_close(entropy, sum(one.entropy() for one in expected))
 
 
@@ -119,11 +119,11 @@ def test_continuous_actions_equal_a_normal_distribution() -> None:
     action, log_prob, _ = head.act(outputs, None, torch.Generator().manual_seed(3))
     expected = Independent(Normal(outputs, head.log_std.exp()), 1)
     torch.testing.assert_close(log_prob, expected.log_prob(action.detach()))
-    judged, entropy = head.judge(outputs, action.detach(), None)
-    torch.testing.assert_close(judged, log_prob, atol=1e-5, rtol=1e-5)
+    evaluated, entropy = head.evaluate_actions(outputs, action.detach(), None)
+    torch.testing.assert_close(evaluated, log_prob, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(entropy, expected.entropy())
     assert_same_gradients(
-        (judged + entropy).sum(),
+        (evaluated + entropy).sum(),
         (expected.log_prob(action.detach()) + expected.entropy()).sum(),
         [outputs, head.log_std],
     )

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from longhaul.core.policy import Judgement
+from longhaul.core.policy import ActionEvaluation
 from longhaul.core.spaces import EnvSpec
 from longhaul.nets.actor_critic import ActorCritic, build_policy
 from longhaul.nets.config import ImagePrecision, PolicyConfig, TrunkKind
@@ -34,16 +34,16 @@ def make(trunk: TrunkKind, precision: ImagePrecision) -> ActorCritic:
     return policy
 
 
-def assert_alike(judged: Judgement, rolled: Rolled) -> None:
+def assert_alike(evaluated: ActionEvaluation, rolled: Rolled) -> None:
     """Hold what was judged to what was recorded, but for rounding."""
-    torch.testing.assert_close(judged.log_prob, rolled.log_prob, atol=ROUNDING, rtol=ROUNDING)
-    torch.testing.assert_close(judged.value, rolled.value, atol=ROUNDING, rtol=ROUNDING)
+    torch.testing.assert_close(evaluated.log_prob, rolled.log_prob, atol=ROUNDING, rtol=ROUNDING)
+    torch.testing.assert_close(evaluated.value, rolled.value, atol=ROUNDING, rtol=ROUNDING)
 
 
 def gradients(policy: ActorCritic, rolled: Rolled) -> dict[str, Tensor]:
     policy.zero_grad()
-    judged = policy.judge(rolled.sequences, SETTINGS)
-    (judged.log_prob.sum() + judged.value.square().sum()).backward()
+    evaluated = policy.evaluate_actions(rolled.sequences, SETTINGS)
+    (evaluated.log_prob.sum() + evaluated.value.square().sum()).backward()
     return {
         name: parameter.grad
         for name, parameter in policy.named_parameters()
@@ -54,10 +54,10 @@ def gradients(policy: ActorCritic, rolled: Rolled) -> dict[str, Tensor]:
 @pytest.mark.parametrize("trunk", TRUNKS)
 def test_halves_see_what_floats_see(trunk: TrunkKind) -> None:
     rolled = roll(make(trunk, "float32"), SPEC, steps=5, rows=4, seed=1)
-    judged = make(trunk, "bfloat16").judge(rolled.sequences, SETTINGS)
-    assert judged.log_prob.dtype == judged.value.dtype == torch.float32
-    assert not torch.equal(judged.value, rolled.value), "nothing was rounded"
-    assert_alike(judged, rolled)
+    evaluated = make(trunk, "bfloat16").evaluate_actions(rolled.sequences, SETTINGS)
+    assert evaluated.log_prob.dtype == evaluated.value.dtype == torch.float32
+    assert not torch.equal(evaluated.value, rolled.value), "nothing was rounded"
+    assert_alike(evaluated, rolled)
 
 
 @pytest.mark.parametrize("trunk", TRUNKS)
@@ -77,8 +77,8 @@ def test_halves_learn_in_the_direction_of_floats(trunk: TrunkKind) -> None:
 def test_judging_repeats_acting_in_halves(trunk: TrunkKind) -> None:
     policy = make(trunk, "bfloat16")
     rolled = roll(policy, SPEC, steps=5, rows=4, seed=2)
-    judged = policy.judge(rolled.sequences, SETTINGS)
-    assert_alike(judged, rolled)
+    evaluated = policy.evaluate_actions(rolled.sequences, SETTINGS)
+    assert_alike(evaluated, rolled)
 
 
 @pytest.mark.parametrize("trunk", TRUNKS)
@@ -100,6 +100,6 @@ def test_weights_are_saved_alike_whatever_computes_with_them() -> None:
 def test_auto_leaves_the_precision_to_the_processor() -> None:
     rolled = roll(make("lean", "float32"), SPEC, steps=2, rows=4, seed=1)
     chosen: ImagePrecision = "bfloat16" if processor_has_halves() else "float32"
-    expected = make("lean", chosen).judge(rolled.sequences, SETTINGS)
-    found = make("lean", "auto").judge(rolled.sequences, SETTINGS)
+    expected = make("lean", chosen).evaluate_actions(rolled.sequences, SETTINGS)
+    found = make("lean", "auto").evaluate_actions(rolled.sequences, SETTINGS)
     assert torch.equal(found.value, expected.value)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from longhaul.core.env import EnvSource, VectorEnv
-from longhaul.core.parts import Learner
+from longhaul.core.parts import LearnerProtocol
 from longhaul.core.policy import Policy
 from longhaul.core.rollout import Rollout
 from longhaul.core.seeds import DerivedSeeds, EpisodeSeeds, Seeds
@@ -25,7 +25,7 @@ from longhaul.learn.vtrace import VTrace
 from longhaul.nets.actor_critic import ActorCritic, build_policy
 from longhaul.nets.config import PolicyConfig
 
-LEARNERS: dict[str, Callable[[Policy, OnPolicyConfig, np.random.Generator], Learner]] = {
+LEARNERS: dict[str, Callable[[Policy, OnPolicyConfig, np.random.Generator], LearnerProtocol]] = {
     "ppo": PPO,
     "vtrace": VTrace,
 }

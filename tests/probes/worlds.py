@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Ending, SingleEnvs, Slots, Start
+from longhaul.core.env import Array, Ending, SingleEnvs, Start, StepBuffers
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import ActionSpec, Continuous, Discrete, EnvSpec, MultiDiscrete, Part
 from longhaul.core.state import State
@@ -24,7 +24,7 @@ class World(ABC):
     has_masks: bool = False
 
     def __init__(self) -> None:
-        self.slots = Slots.allocate(self.spec, self.rows)
+        self.slots = StepBuffers.allocate(self.spec, self.rows)
         self.random = np.random.default_rng(0)
         self.now = 0
 
@@ -46,7 +46,7 @@ class World(ABC):
     def answer(self, actions: Array) -> bool:
         """Write the reward and the ends; tell whether the episode is over."""
 
-    def bind(self, slots: Slots) -> None:
+    def bind(self, slots: StepBuffers) -> None:
         self.slots = slots
 
     def reset(self, seed: int, start: Start | None) -> None:
@@ -85,7 +85,7 @@ class World(ABC):
 
     def close(self) -> None:
         """Nothing is held but the slots."""
-        self.slots = Slots.allocate(self.spec, self.rows)
+        self.slots = StepBuffers.allocate(self.spec, self.rows)
 
 
 class Signed(World):

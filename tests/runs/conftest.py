@@ -14,7 +14,7 @@ from longhaul.core.control import Progress
 from longhaul.core.settings import Setting, Settings, SettingValue
 from longhaul.core.state import State
 from longhaul.runs.checkpoints.manifest import Stamp
-from longhaul.runs.checkpoints.store import CheckpointStore, Snapshot
+from longhaul.runs.checkpoints.store import CheckpointContent, CheckpointStore
 from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.directory import RunDirectory, begin_record, create_run
 from longhaul.runs.lock import Clocks
@@ -51,8 +51,8 @@ def make_state(number: int) -> State:
     }
 
 
-def make_snapshot(number: int, score: float | None = None) -> Snapshot:
-    return Snapshot(
+def make_snapshot(number: int, score: float | None = None) -> CheckpointContent:
+    return CheckpointContent(
         progress=Progress(number, number * 100, number),
         settings=Settings([RATE], {"rate": number / 1000}),
         states={"learner": make_state(number), "schedule": {"streak": number}},

@@ -9,7 +9,7 @@ from longhaul.core.control import Progress
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Settings
 from longhaul.runs.checkpoints.manifest import Stamp
-from longhaul.runs.checkpoints.store import CheckpointStore, Snapshot
+from longhaul.runs.checkpoints.store import CheckpointContent, CheckpointStore
 from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.directory import RunDirectory, Status, begin_record, create_run, write_status
 from longhaul.runs.lock import RunLock
@@ -87,7 +87,9 @@ def test_checkpoints_are_listed_with_what_is_wrong(run: RunDirectory, clock: Fak
         run.checkpoints, CheckpointConfig(), Stamp({}, facts={"tier": "A"}), clock.clocks()
     )
     for number in (1, 2):
-        path = store.save(Snapshot(Progress(number, number, 0), Settings([]), {"a": {}}, {}))
+        path = store.save(
+            CheckpointContent(Progress(number, number, 0), Settings([]), {"a": {}}, {})
+        )
     (path / "manifest.json").write_text("")
     broken, good = read_checkpoints(run)
     assert broken.manifest is None

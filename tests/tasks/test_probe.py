@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from longhaul.app.build.sources import ConfigSources, resolve
-from longhaul.core.env import Ending, SingleEnvs, Slots, VectorEnv
+from longhaul.core.env import Ending, SingleEnvs, StepBuffers, VectorEnv
 from longhaul.core.errors import ConfigError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.envs.serial import SerialVectorEnv
@@ -38,25 +38,25 @@ class TestRecallContract(VectorEnvContract):
 
 
 @pytest.fixture
-def slots() -> Slots:
-    return Slots.allocate(RecallFactory(CUES, DELAY).spec, 1)
+def slots() -> StepBuffers:
+    return StepBuffers.allocate(RecallFactory(CUES, DELAY).spec, 1)
 
 
 @pytest.fixture
-def recall(slots: Slots) -> RecallEnv:
+def recall(slots: StepBuffers) -> RecallEnv:
     env = RecallFactory(CUES, DELAY)()
     env.bind(slots)
     env.reset(7, None)
     return env
 
 
-def cue_of(slots: Slots) -> int:
+def cue_of(slots: StepBuffers) -> int:
     shown = slots.obs["obs"][0, :CUES]
     assert sorted(shown) == [0.0] * (CUES - 1) + [1.0]
     return int(shown.argmax())
 
 
-def wait(recall: RecallEnv, slots: Slots) -> None:
+def wait(recall: RecallEnv, slots: StepBuffers) -> None:
     """Go through the delay, acting at will."""
     for step in range(DELAY + 1):
         assert slots.obs["obs"][0, CUES] == 0.0, "the question comes after the delay"
@@ -66,7 +66,9 @@ def wait(recall: RecallEnv, slots: Slots) -> None:
         assert not slots.obs["obs"][0, :CUES].any(), "the cue is shown once only"
 
 
-def test_the_right_answer_pays_one_and_ends_the_episode(recall: RecallEnv, slots: Slots) -> None:
+def test_the_right_answer_pays_one_and_ends_the_episode(
+    recall: RecallEnv, slots: StepBuffers
+) -> None:
     cue = cue_of(slots)
     wait(recall, slots)
     assert slots.obs["obs"][0, CUES] == 1.0
@@ -76,7 +78,7 @@ def test_the_right_answer_pays_one_and_ends_the_episode(recall: RecallEnv, slots
     assert not slots.truncated[0]
 
 
-def test_a_wrong_answer_pays_nothing_and_ends_it_too(recall: RecallEnv, slots: Slots) -> None:
+def test_a_wrong_answer_pays_nothing_and_ends_it_too(recall: RecallEnv, slots: StepBuffers) -> None:
     cue = cue_of(slots)
     wait(recall, slots)
     assert recall.step(np.array([(cue + 1) % CUES])) == Ending("answered", {"right": 0.0})
@@ -84,7 +86,7 @@ def test_a_wrong_answer_pays_nothing_and_ends_it_too(recall: RecallEnv, slots: S
     assert slots.terminated[0]
 
 
-def test_every_cue_comes_up_about_as_often(recall: RecallEnv, slots: Slots) -> None:
+def test_every_cue_comes_up_about_as_often(recall: RecallEnv, slots: StepBuffers) -> None:
     counts = [0] * CUES
     for seed in range(600):
         recall.reset(seed, None)
@@ -92,7 +94,7 @@ def test_every_cue_comes_up_about_as_often(recall: RecallEnv, slots: Slots) -> N
     assert min(counts) > 150
 
 
-def test_the_question_does_not_betray_the_cue(recall: RecallEnv, slots: Slots) -> None:
+def test_the_question_does_not_betray_the_cue(recall: RecallEnv, slots: StepBuffers) -> None:
     """Seen at the question there is the flag, and noise that has the same spread for all cues."""
     noise: dict[int, list[float]] = {cue: [] for cue in range(CUES)}
     for seed in range(900):

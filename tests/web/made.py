@@ -16,7 +16,7 @@ from typing import Any
 
 from longhaul.runs.directory import RunDirectory, Status, begin_record, create_run, write_status
 from longhaul.runs.lock import boot_id
-from longhaul.web.guard import Rules
+from longhaul.web.guard import AccessRules
 from longhaul.web.run_index import Library
 from longhaul.web.server import make_server
 from longhaul.web.tail import open_shelf
@@ -172,12 +172,12 @@ class Site:
 
 
 @contextmanager
-def served(root: Path, rules: Rules | None = None, port: int = 0) -> Iterator[Site]:
+def served(root: Path, rules: AccessRules | None = None, port: int = 0) -> Iterator[Site]:
     """Serve a folder of runs from a thread for as long as the block lasts."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
-    server = make_server(Library(open_shelf(root)), rules or Rules())
+    server = make_server(Library(open_shelf(root)), rules or AccessRules())
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.web.guard import LOOPBACK, Rules, host_name
+from longhaul.web.guard import LOOPBACK, AccessRules, host_name
 from tests.web.made import Site, served
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND")
@@ -108,7 +108,7 @@ def test_the_name_of_a_host_has_no_port(host: str, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def closed_site(root: Path) -> Iterator[Site]:
-    with served(root, Rules(LOOPBACK | {"box.example"}, TOKEN)) as found:
+    with served(root, AccessRules(LOOPBACK | {"box.example"}, TOKEN)) as found:
         yield found
 
 

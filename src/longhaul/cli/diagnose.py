@@ -91,9 +91,9 @@ def verify_resume(
         overrides=overrides or (),
     )
     resolved = resolve(sources)
-    from longhaul.app.diagnose.verify import Trial, odd_sized, verify
+    from longhaul.app.diagnose.verify import Interruption, odd_sized, verify
 
-    trial = Trial(iterations=iterations, interruptions=interruptions, kill=kill)
+    trial = Interruption(iterations=iterations, interruptions=interruptions, kill=kill)
     report = verify(odd_sized(resolved, sources), trial)
     typer.echo(report.as_json() if as_json else report.as_text())
     if not report.equal:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from longhaul.cluster.config import ClusterConfig, count_collectors, share_out
-from longhaul.cluster.fleet import Fleet
+from longhaul.cluster.fleet import CollectorFleet
 from longhaul.cluster.join import join
 from longhaul.cluster.ledger import StartShares, TransitionLedger
-from longhaul.cluster.messages import Ask, Fragment, Reports, Weights, nbytes
+from longhaul.cluster.messages import Ask, Fragment, PolicyWeights, Reports, nbytes
 from longhaul.cluster.roster import LOOK_SECONDS, Quorum, Roster
-from longhaul.cluster.seats import Order, Seat, Tally
+from longhaul.cluster.seats import CollectOrder, CollectorSlot, CollectorTally
 from longhaul.core.errors import CheckpointError
 from longhaul.core.metrics import Metrics
 from longhaul.core.policy import Policy
@@ -46,7 +46,7 @@ class ClusterCollector:
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: CollectorFleet,
         policy: Policy,
         plan: Plan,
         config: ClusterConfig,
@@ -63,10 +63,10 @@ class ClusterCollector:
         self._clock = clock
         self._quorum = Quorum(config.quorum, config.patience)
         self._roster = Roster(fleet, config, reports, self._lose, env_id=plan.env_id, clock=clock)
-        self._tally = Tally()
+        self._tally = CollectorTally()
         self._starts = StartShares(0)
         self._version = 0  # updates since the run began
-        self._published: tuple[Weights, object] | None = None
+        self._published: tuple[PolicyWeights, object] | None = None
         self._settings: Settings | None = None  # of the last order
         self._restored: State | None = None
         self._begun = False
@@ -100,7 +100,7 @@ class ClusterCollector:
 
     def _set_up(self, collectors: int) -> None:
         shares = share_out(self._plan.num_envs, collectors)
-        self._roster.seats = [Seat(share) for share in shares]
+        self._roster.seats = [CollectorSlot(share) for share in shares]
         self.ledger = TransitionLedger(shares)
         self._starts = StartShares(collectors)
 
@@ -151,7 +151,7 @@ class ClusterCollector:
             for repro in fragment.repros:
                 reports.listeners.on_repro(repro)
 
-    def _lose(self, seat: Seat) -> None:
+    def _lose(self, seat: CollectorSlot) -> None:
         """Settle what a collector that is no more was doing."""
         assert seat.ticket is not None
         self.ledger.settle(seat.ticket, "lost")
@@ -172,7 +172,7 @@ class ClusterCollector:
     def _lag(self, version: int) -> int:
         return self._version - version
 
-    def _note_unused(self, event: str, seat: Seat, **facts: int) -> None:
+    def _note_unused(self, event: str, seat: CollectorSlot, **facts: int) -> None:
         ticket = seat.ticket
         assert ticket is not None
         self.reports.note(
@@ -185,7 +185,7 @@ class ClusterCollector:
             **facts,
         )
 
-    def _settle(self, seat: Seat, *, is_dropped: bool = False) -> None:
+    def _settle(self, seat: CollectorSlot, *, is_dropped: bool = False) -> None:
         """Close the account of a fragment; its collector is free for the next order."""
         fragment = seat.fragment
         assert fragment is not None
@@ -207,24 +207,24 @@ class ClusterCollector:
             seat.asked_at = self._clock()
             self._fleet.ask(Ask(seat.ticket, order.settings, order.deals_anew), order.weights)
 
-    def _new_order(self, seat: Seat, settings: Settings, *, waiting: int) -> Order:
+    def _new_order(self, seat: CollectorSlot, settings: Settings, *, waiting: int) -> CollectOrder:
         self._settings = settings
         weights = self._publish()
         told = self._starts.share(settings, seat.share.collector, waiting=waiting)
-        return Order(self._version, weights, told.settings, told.is_fresh)
+        return CollectOrder(self._version, weights, told.settings, told.is_fresh)
 
     def _publish(self) -> object:
         """Lay the present weights out, once per update."""
         if self._published is None or self._published[0].version != self._version:
             began = self._clock()
-            weights = Weights.of(self._version, self._policy.state_dict())
+            weights = PolicyWeights.of(self._version, self._policy.state_dict())
             self._published = (weights, self._fleet.publish(weights))
             self._tally.put_seconds += self._clock() - began
         return self._published[1]
 
     def timings(self) -> Metrics:
         """Return the ledger's totals, and what happened since the last call."""
-        tally, self._tally = self._tally, Tally()
+        tally, self._tally = self._tally, CollectorTally()
         found = {
             "cluster/collectors": float(self._roster.live),
             "cluster/fragments": float(len(tally.lags)),
@@ -285,7 +285,7 @@ class ClusterCollector:
         if not asked:
             return
         present, self._version = self._version, int(state["published"])
-        weights = Weights.of(self._version, state["weights"])
+        weights = PolicyWeights.of(self._version, state["weights"])
         self._published = (weights, self._fleet.publish(weights))
         then = settings.with_(_assignments(state["settings"]))
         for number, seat in enumerate(asked):

@@ -28,7 +28,7 @@ PASSED_ON = "LONGHAUL_"
 """Beginning of the variables a command has on its node as well."""
 
 
-class Running(Protocol):
+class RunningCommand(Protocol):
     """A started command."""
 
     def poll(self) -> int | None:
@@ -38,11 +38,11 @@ class Running(Protocol):
         """Ask it to leave a checkpoint and end."""
 
 
-Start = Callable[[Sequence[str], Path], Running]
+Start = Callable[[Sequence[str], Path], RunningCommand]
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class CommandSpec:
     """A command, and what it takes along to wherever it runs."""
 
     command: tuple[str, ...]
@@ -55,10 +55,10 @@ class Errand:
 class CommandHost:
     """An actor that runs one command on its node and tells how it is getting on."""
 
-    def __init__(self, start: Start, errand: Errand) -> None:
+    def __init__(self, start: Start, errand: CommandSpec) -> None:
         self._start = start
         self._errand = errand
-        self._running: Running | None = None
+        self._running: RunningCommand | None = None
 
     def poll(self) -> int | None:
         """Begin the command if it has not begun; return its exit code, None while it runs."""
@@ -66,7 +66,7 @@ class CommandHost:
             self._running = self._begin()
         return self._running.poll()
 
-    def _begin(self) -> Running:
+    def _begin(self) -> RunningCommand:
         errand = self._errand
         if not errand.log.parent.is_dir():
             raise ClusterError(
@@ -207,7 +207,7 @@ class CommandNodes:
         assert self._connection is not None
         ray = self._connection.ray
         passed_on = {name: v for name, v in os.environ.items() if name.startswith(PASSED_ON)}
-        errand = Errand(tuple(command), log.resolve(), Path.cwd(), passed_on)
+        errand = CommandSpec(tuple(command), log.resolve(), Path.cwd(), passed_on)
         kind = ray.remote(CommandHost).options(
             num_cpus=self._cpus, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
         )

@@ -9,7 +9,14 @@ from typing import Any, Protocol
 
 from longhaul.cluster.config import ClusterConfig, EnvShare
 from longhaul.cluster.connect import Connection, OwnCluster, connect, shortened, told
-from longhaul.cluster.messages import Ask, Fragment, Hello, Recipe, RemoteCollector, Weights
+from longhaul.cluster.messages import (
+    Ask,
+    CollectorHello,
+    Fragment,
+    PolicyWeights,
+    Recipe,
+    RemoteCollector,
+)
 from longhaul.core.state import State
 
 
@@ -18,7 +25,7 @@ class Joined:
     """A collector is ready to be asked."""
 
     collector: int
-    hello: Hello
+    hello: CollectorHello
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,7 @@ class Died:
 News = Joined | Answered | Died
 
 
-class Fleet(Protocol):
+class CollectorFleet(Protocol):
     """Runs collectors somewhere; everything but `begin` and `news` returns at once."""
 
     def begin(self) -> float:
@@ -49,7 +56,7 @@ class Fleet(Protocol):
     def hire(self, share: EnvShare, state: State | None) -> None:
         """Have a collector begin, from this state if there is one; it joins when it is ready."""
 
-    def publish(self, weights: Weights) -> object:
+    def publish(self, weights: PolicyWeights) -> object:
         """Lay weights out for all collectors; return what `ask` refers to them by."""
 
     def ask(self, ask: Ask, weights: object) -> None:
@@ -110,7 +117,7 @@ class RayFleet:
         self._actors[share.collector] = actor
         self._pending[actor.hello.remote()] = share.collector
 
-    def publish(self, weights: Weights) -> object:
+    def publish(self, weights: PolicyWeights) -> object:
         """Put weights into the object store, from where every node fetches them once."""
         reference: object = self._ray.put(weights)
         return reference
@@ -141,7 +148,7 @@ class RayFleet:
         except (errors.RayError, TimeoutError) as error:
             self.dismiss(collector)
             return Died(collector, shortened(error))
-        if isinstance(said, Hello):
+        if isinstance(said, CollectorHello):
             return Joined(collector, said)
         assert isinstance(said, Fragment)
         return Answered(collector, said)

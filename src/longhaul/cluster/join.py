@@ -34,7 +34,7 @@ class Happenings:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RolloutPiece:
     """A fragment's rollout and the rows of the whole run that it fills."""
 
     rows: slice
@@ -87,9 +87,11 @@ def join(fragments: Sequence[Fragment], dropped: Sequence[Fragment], *, rows: in
     )
 
 
-def _piece(fragment: Fragment, width: int) -> Piece:
+def _piece(fragment: Fragment, width: int) -> RolloutPiece:
     share = fragment.ticket.share
-    return Piece(slice(share.first * width, (share.first + share.count) * width), fragment.rollout)
+    return RolloutPiece(
+        slice(share.first * width, (share.first + share.count) * width), fragment.rollout
+    )
 
 
 def _tree(rollout: PackedRollout, kind: str) -> Arrays:
@@ -102,7 +104,7 @@ def _tree(rollout: PackedRollout, kind: str) -> Arrays:
             return rollout.memory
 
 
-def _beside(pieces: Sequence[Piece], kind: str, name: str, rows: int) -> Tensor:
+def _beside(pieces: Sequence[RolloutPiece], kind: str, name: str, rows: int) -> Tensor:
     """Return an array of all rows, [T, N, ...], with zeros where there is no piece."""
     first = _tree(pieces[0].rollout, kind)[name]
     shape = (first.shape[0], rows, *first.shape[2:])
@@ -114,12 +116,12 @@ def _beside(pieces: Sequence[Piece], kind: str, name: str, rows: int) -> Tensor:
     return torch.from_numpy(whole)
 
 
-def _leaves_gaps(pieces: Sequence[Piece], rows: int) -> bool:
+def _leaves_gaps(pieces: Sequence[RolloutPiece], rows: int) -> bool:
     filled = sum(int(piece.rows.stop) - int(piece.rows.start) for piece in pieces)
     return filled < rows
 
 
-def _last(pieces: Sequence[Piece], rows: int, *, steps: int) -> Bootstrap:
+def _last(pieces: Sequence[RolloutPiece], rows: int, *, steps: int) -> Bootstrap:
     """Return what follows the last step of every row."""
 
     def gather(parts: Sequence[Array]) -> Tensor:
@@ -138,7 +140,7 @@ def _last(pieces: Sequence[Piece], rows: int, *, steps: int) -> Bootstrap:
     )
 
 
-def _cuts(pieces: Sequence[Piece]) -> Bootstrap:
+def _cuts(pieces: Sequence[RolloutPiece]) -> Bootstrap:
     """Return all truncations in order of step and row."""
     cuts: list[tuple[int, PackedBootstrap]] = [
         (piece.rows.start, piece.rollout.truncations)
@@ -165,7 +167,7 @@ def _cuts(pieces: Sequence[Piece]) -> Bootstrap:
     )
 
 
-def _summed(pieces: Sequence[Piece]) -> dict[str, float]:
+def _summed(pieces: Sequence[RolloutPiece]) -> dict[str, float]:
     """Return each reward term's sum."""
     names = pieces[0].rollout.terms
     return {name: sum(piece.rollout.terms[name] for piece in pieces) for name in names}

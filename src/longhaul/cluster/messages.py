@@ -35,16 +35,16 @@ STEPPED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class PolicyWeights:
     """A policy's weights after so many updates."""
 
     version: int
     arrays: Arrays
 
     @staticmethod
-    def of(version: int, tensors: Mapping[str, Tensor]) -> Weights:
+    def of(version: int, tensors: Mapping[str, Tensor]) -> PolicyWeights:
         """Return a copy of these tensors, fit to be sent."""
-        return Weights(
+        return PolicyWeights(
             version,
             {name: part.detach().cpu().clone().numpy() for name, part in tensors.items()},
         )
@@ -187,7 +187,7 @@ class Recipe(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
+class CollectorHello:
     """Where a collector lives."""
 
     host: str
@@ -206,7 +206,7 @@ class RemoteCollector:
         self._made: RolloutCollector | None = None
         self._version: int | None = None
 
-    def hello(self) -> Hello:
+    def hello(self) -> CollectorHello:
         """Make the environments and return where they live.
 
         Not made with the object: what goes wrong here is told by its own error.
@@ -216,14 +216,14 @@ class RemoteCollector:
         if self._state is not None:
             self._made.load_state_dict(self._state)
             self._state = None
-        return Hello(socket.gethostname(), os.getpid())
+        return CollectorHello(socket.gethostname(), os.getpid())
 
     @property
     def _collector(self) -> RolloutCollector:
         assert self._made is not None
         return self._made
 
-    def collect(self, ask: Ask, weights: Weights) -> Fragment:
+    def collect(self, ask: Ask, weights: PolicyWeights) -> Fragment:
         """Collect with these weights and return the fragment, with the state after it."""
         began = time.perf_counter()
         if weights.version != self._version:

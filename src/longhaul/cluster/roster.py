@@ -18,11 +18,11 @@ from torch import Tensor
 
 from longhaul.cluster.config import LEADER, ClusterConfig, Rank
 from longhaul.cluster.connect import ClusterError
-from longhaul.cluster.fleet import Answered, Died, Fleet, Joined
-from longhaul.cluster.messages import Fragment, Hello, Reports
-from longhaul.cluster.seats import Seat
+from longhaul.cluster.fleet import Answered, CollectorFleet, Died, Joined
+from longhaul.cluster.messages import CollectorHello, Fragment, Reports
+from longhaul.cluster.seats import CollectorSlot
 from longhaul.core.metrics import Metrics
-from longhaul.core.parts import Learner
+from longhaul.core.parts import LearnerProtocol
 from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
@@ -90,10 +90,10 @@ class Roster:
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: CollectorFleet,
         config: ClusterConfig,
         reports: Reports,
-        lose: Callable[[Seat], None],
+        lose: Callable[[CollectorSlot], None],
         *,
         env_id: str,
         clock: Callable[[], float],
@@ -105,7 +105,7 @@ class Roster:
         self._env_id = env_id
         self._clock = clock
         self.times = FragmentTimes(config.least_deadline_seconds, config.start_seconds)
-        self.seats: list[Seat] = []
+        self.seats: list[CollectorSlot] = []
         self.deaths = 0
 
     @property
@@ -130,11 +130,11 @@ class Roster:
                 self._reports.note("cluster_waits", collectors=self.live, hired=len(self.seats))
                 return
 
-    def _hire(self, seat: Seat) -> None:
+    def _hire(self, seat: CollectorSlot) -> None:
         seat.hello, seat.vacant_since = None, self._clock()
         self._fleet.hire(seat.share, seat.newest_state)
 
-    def is_expected(self, seat: Seat) -> bool:
+    def is_expected(self, seat: CollectorSlot) -> bool:
         """Whether a fragment of this seat is there or may come soon."""
         if seat.fragment is not None or (seat.is_live and seat.is_busy):
             return True
@@ -143,7 +143,7 @@ class Roster:
         waits = self._config.quorum == 1 and seat.deaths > 0
         return waits and not seat.is_live and vacant < self._config.start_seconds
 
-    def hear(self, seconds: float) -> Sequence[tuple[Seat, Fragment]]:
+    def hear(self, seconds: float) -> Sequence[tuple[CollectorSlot, Fragment]]:
         """Take in what happened, within this time; return the fragments that were waited for."""
         answers = []
         for news in self._fleet.news(seconds):
@@ -161,7 +161,7 @@ class Roster:
                         answers.append((seat, fragment))
         return answers
 
-    def _welcome(self, seat: Seat, hello: Hello) -> None:
+    def _welcome(self, seat: CollectorSlot, hello: CollectorHello) -> None:
         seat.hello = hello
         self._reports.note(
             "collector_joined",
@@ -171,7 +171,7 @@ class Roster:
             seconds=round(self._clock() - seat.vacant_since, 3),
         )
 
-    def _bury(self, seat: Seat, kind: FaultKind, error: str) -> None:
+    def _bury(self, seat: CollectorSlot, kind: FaultKind, error: str) -> None:
         """Give up a collector and what it was doing, and hire another one."""
         collector = seat.share.collector
         seat.deaths += 1
@@ -190,7 +190,7 @@ class Roster:
             )
         self._hire(seat)
 
-    def _is_hung(self, seat: Seat) -> bool:
+    def _is_hung(self, seat: CollectorSlot) -> bool:
         silent = self._clock() - seat.asked_at
         return seat.is_live and seat.is_busy and silent > self.times.deadline
 
@@ -284,7 +284,7 @@ class GroupChannel(Protocol):
 class LeadingLearner:
     """The learner of the process that has the run; the others apply the same updates."""
 
-    def __init__(self, inner: Learner, group: GroupChannel) -> None:
+    def __init__(self, inner: LearnerProtocol, group: GroupChannel) -> None:
         self._inner = inner
         self._group = group
         self._is_news = True
@@ -315,7 +315,7 @@ class LeadingLearner:
         self._group.close()
 
 
-def follow(inner: Learner, group: GroupChannel) -> int:
+def follow(inner: LearnerProtocol, group: GroupChannel) -> int:
     """Apply the leader's updates until it shuts down; return their number."""
     updates = 0
     while (update := group.tell(None)) is not None:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from longhaul.cluster.config import EnvShare
 from longhaul.cluster.ledger import Ticket
-from longhaul.cluster.messages import Fragment, Hello
+from longhaul.cluster.messages import CollectorHello, Fragment
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CollectOrder:
     """What a collector is to do; kept until its fragment is settled, so it can be told again."""
 
     version: int
@@ -23,18 +23,18 @@ class Order:
 
 
 @dataclass(slots=True)
-class Seat:
+class CollectorSlot:
     """One share of the environments and whoever holds it at present."""
 
     share: EnvShare
     state: State | None = None
     """After the last settled fragment; None before the first."""
-    order: Order | None = None
+    order: CollectOrder | None = None
     ticket: Ticket | None = None
     """Open at the ledger from the asking to the settling."""
     fragment: Fragment | None = None
     """Here, but not yet learned from."""
-    hello: Hello | None = None
+    hello: CollectorHello | None = None
     """None while nobody is there."""
     asked_at: float = 0.0
     vacant_since: float = 0.0
@@ -63,7 +63,7 @@ class Seat:
 
 
 @dataclass(slots=True)
-class Tally:
+class CollectorTally:
     """What happened since the last look."""
 
     lags: list[int] = field(default_factory=list)

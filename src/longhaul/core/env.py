@@ -22,7 +22,7 @@ Start = SettingValue
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class StepBuffers:
     """The arrays a step is written into, [rows, ...]; envs write views of their own rows."""
 
     obs: Observation
@@ -37,13 +37,13 @@ class Slots:
     terms: dict[str, Floats]
 
     @staticmethod
-    def allocate(spec: EnvSpec, rows: int) -> Slots:
+    def allocate(spec: EnvSpec, rows: int) -> StepBuffers:
         """Return zeroed arrays for `rows` rows."""
 
         def flags(*, value: bool) -> Bools:
             return np.full(rows, value, dtype=np.bool_)
 
-        return Slots(
+        return StepBuffers(
             obs={
                 name: np.zeros((rows, *part.shape), dtype=part.dtype)
                 for name, part in spec.observation.items()
@@ -59,10 +59,10 @@ class Slots:
             terms={name: np.zeros(rows, np.float32) for name in spec.terms},
         )
 
-    def view(self, begin: int, end: int) -> Slots:
+    def view(self, begin: int, end: int) -> StepBuffers:
         """Return views of rows `begin` to `end`; writing them writes these arrays."""
         rows = slice(begin, end)
-        return Slots(
+        return StepBuffers(
             obs={name: part[rows] for name, part in self.obs.items()},
             reward=self.reward[rows],
             terminated=self.terminated[rows],
@@ -127,7 +127,7 @@ class EnvEvent:
 class Step:
     """One vector step; `slots` is overwritten by the next one, the rest is the reader's."""
 
-    slots: Slots
+    slots: StepBuffers
     finals: Finals | None
     episodes: tuple[Episode, ...]
     events: tuple[EnvEvent, ...] = ()
@@ -140,7 +140,7 @@ class Env(Protocol):
     def spec(self) -> EnvSpec:
         """The env's shapes and promises."""
 
-    def bind(self, slots: Slots) -> None:
+    def bind(self, slots: StepBuffers) -> None:
         """Write into these views, `spec.rows` rows, from the next call on."""
 
     def reset(self, seed: int, start: Start | None) -> None:
@@ -180,7 +180,7 @@ class BatchedEnv(Protocol):
     def over(self) -> Bools:
         """[count], True for simulators whose episode ended in the last step."""
 
-    def bind(self, slots: Slots) -> None:
+    def bind(self, slots: StepBuffers) -> None:
         """Write into these arrays, `count * spec.rows` rows, env-major."""
 
     def reset(
@@ -229,7 +229,7 @@ class VectorEnv(Stateful, Protocol):
         """Number of rows over all environments, env-major."""
 
     @property
-    def slots(self) -> Slots:
+    def slots(self) -> StepBuffers:
         """The present observations and flags, overwritten by each step."""
 
     @property

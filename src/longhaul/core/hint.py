@@ -79,7 +79,7 @@ class Hint:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class MetricHistory:
     """The measurements of one metric that are remembered, oldest first."""
 
     opening: Sequence[float]
@@ -96,7 +96,7 @@ class Recent:
     span: int
     """Iterations that have been watched so far, this one included."""
     facts: Facts
-    series: Mapping[str, Series] = field(default_factory=dict)
+    series: Mapping[str, MetricHistory] = field(default_factory=dict)
 
     def values(self, metric: str, over: int) -> Sequence[float]:
         """Return what was measured in the last `over` iterations, oldest first."""

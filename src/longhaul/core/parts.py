@@ -27,7 +27,7 @@ class Collector(Stateful, Protocol):
         """End environments and threads."""
 
 
-class Learner(Stateful, Protocol):
+class LearnerProtocol(Stateful, Protocol):
     """Turns rollouts into better weights."""
 
     def update(self, rollout: Rollout, settings: Settings) -> Metrics:

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from longhaul.core.rollout import Memory, Sequences, TensorTree
 from longhaul.core.settings import Settings
 
-Chance: TypeAlias = torch.Generator | Sequence[torch.Generator]
+Generators: TypeAlias = torch.Generator | Sequence[torch.Generator]
 """What actions are drawn from: one generator for all rows, or one for each equal share of them."""
 
-SILENT = -1
+NO_NOISE = -1
 """The noise seed of a policy that acts without parameter noise."""
 
 
@@ -33,7 +33,7 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ActionEvaluation:
     """What the policy thinks of recorded actions."""
 
     log_prob: Tensor  # [L, B]
@@ -63,7 +63,7 @@ class Policy(nn.Module, ABC):
         settings: Settings,
         *,
         mask: Tensor | None = None,
-        generator: Chance | None = None,
+        generator: Generators | None = None,
     ) -> Act:
         """Choose actions for [N] rows; without a generator, the most likely ones.
 
@@ -75,7 +75,7 @@ class Policy(nn.Module, ABC):
         """Return the value [N] of observations seen with this memory."""
 
     @abstractmethod
-    def judge(self, sequences: Sequences, settings: Settings) -> Judgement:
+    def evaluate_actions(self, sequences: Sequences, settings: Settings) -> ActionEvaluation:
         """Return log-probability, entropy and value of each recorded step."""
 
     @property
@@ -84,7 +84,7 @@ class Policy(nn.Module, ABC):
         return {}
 
     def set_noise(self, seed: int) -> None:
-        """Draw the parameter noise of one rollout, none for `SILENT`; a policy may have none."""
+        """Draw the parameter noise of one rollout, none for `NO_NOISE`; a policy may have none."""
 
     def observe(self, obs: TensorTree, active: Tensor) -> None:
         """Update input statistics from a learned rollout; nothing to do without any."""

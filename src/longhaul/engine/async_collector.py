@@ -18,12 +18,12 @@ from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Assignment, Settings, SettingValue
 from longhaul.core.state import State
 from longhaul.engine.collector import RolloutCollector, RolloutShape
-from longhaul.engine.rollout_buffer import Tape
+from longhaul.engine.rollout_buffer import RolloutBuffer
 
 Rows = NDArray[np.int64]
 
 
-class OwnPaceTape(Tape):
+class AsyncRolloutBuffer(RolloutBuffer):
     """A record in which every row has a step of its own.
 
     A row's steps follow each other without a gap, whatever happened in between elsewhere, so that
@@ -128,8 +128,8 @@ class FirstComeCollector(RolloutCollector):
         self._envs = env
         self._share = share
 
-    def _record(self, settings: Settings) -> Tape:
-        tape = OwnPaceTape(
+    def _record(self, settings: Settings) -> RolloutBuffer:
+        tape = AsyncRolloutBuffer(
             self._envs, self._memory, steps=self._steps, chunk=self._chunk, device=self._device
         )
         rows = np.arange(self.env.rows)
@@ -144,7 +144,7 @@ class FirstComeCollector(RolloutCollector):
             tape.arrived(self._envs.gather(1.0), self._memory)
         return tape
 
-    def _act(self, tape: OwnPaceTape, rows: Rows, settings: Settings) -> None:
+    def _act(self, tape: AsyncRolloutBuffer, rows: Rows, settings: Settings) -> None:
         """Choose actions for these rows and send them."""
         index = torch.from_numpy(rows).to(self._device)
         started = torch.from_numpy(self.env.slots.started[rows]).to(self._device)

@@ -14,7 +14,7 @@ from longhaul.core.rollout import Memory, Rollout, clear_started
 from longhaul.core.seeds import Seeds, generator_state, restore_generator
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
-from longhaul.engine.rollout_buffer import Tape
+from longhaul.engine.rollout_buffer import RolloutBuffer
 from longhaul.engine.summary import EnvTimes, StepTimes
 from longhaul.runs.monitor.stalls import ProgressSignal
 
@@ -73,9 +73,9 @@ class RolloutCollector:
         rollout = tape.finish(self.policy, self._present_memory(), settings, noise_seed=noise_seed)
         return replace(rollout, starts_dealt=self.env.starts_used - dealt_before)
 
-    def _record(self, settings: Settings) -> Tape:
+    def _record(self, settings: Settings) -> RolloutBuffer:
         """Act for a whole rollout and return the record of it."""
-        tape = Tape(
+        tape = RolloutBuffer(
             self.env, self._memory, steps=self._steps, chunk=self._chunk, device=self._device
         )
         with torch.inference_mode():
@@ -83,7 +83,7 @@ class RolloutCollector:
                 self._advance(tape, step, settings)
         return tape
 
-    def _advance(self, tape: Tape, step: int, settings: Settings) -> None:
+    def _advance(self, tape: RolloutBuffer, step: int, settings: Settings) -> None:
         memory = self._present_memory()
         obs, mask = tape.before(step, memory)
         act = self.policy.act(obs, memory, settings, mask=mask, generator=self._actions)

@@ -19,12 +19,12 @@ from longhaul.core.env import (
     EnvSource,
     Floats,
     Observation,
-    Slots,
     Start,
+    StepBuffers,
 )
 from longhaul.core.env import BatchedEnv as Batch
 from longhaul.core.env import Env as Single
-from longhaul.core.policy import SILENT, Act, Chance, Policy
+from longhaul.core.policy import NO_NOISE, Act, Generators, Policy
 from longhaul.core.rollout import Memory
 from longhaul.core.settings import Settings
 
@@ -92,7 +92,7 @@ class Replay:
         tally = _Tally(simulator.slots, self.spec.rows)
         with torch.inference_mode():
             simulator.begin(self._scenario, self._settings)
-            policy.set_noise(SILENT)
+            policy.set_noise(NO_NOISE)
             act = self._act(policy.initial(self.spec.rows * self._scenario.company), generator)
             yield tally.moment(self._own(act), None, None)
             ending = None
@@ -103,14 +103,14 @@ class Replay:
                 act = self._act(act.memory, generator)
                 yield tally.moment(self._own(act), action, ending)
 
-    def _chance(self) -> Chance | None:
+    def _chance(self) -> Generators | None:
         """Return where the actions are drawn from: for all the company as for this env."""
         draws, company = self._scenario.draws, self._scenario.company
         if draws is None:
             return None
         return [torch.Generator(self._device).manual_seed(draws) for _ in range(company)]
 
-    def _act(self, memory: Memory, generator: Chance | None) -> Act:
+    def _act(self, memory: Memory, generator: Generators | None) -> Act:
         """Act on what this env shows, seen by as many as acted in the evaluation."""
         slots = self._simulator.slots
         mask = None if slots.mask is None else self._crowd(slots.mask)
@@ -141,7 +141,7 @@ class Replay:
 class _Tally:
     """Adds up rewards and terms over an episode, as the ledger of a vector env does."""
 
-    def __init__(self, slots: Slots, rows: int) -> None:
+    def __init__(self, slots: StepBuffers, rows: int) -> None:
         self._slots = slots
         self._steps = 0
         self._returns = np.zeros(rows, np.float64)
@@ -172,7 +172,7 @@ class _Tally:
 class _Simulator(Protocol):
     """One env that is not reset when its episode is over, so that its end can be seen."""
 
-    slots: Slots
+    slots: StepBuffers
 
     def begin(self, scenario: Scenario, settings: Settings) -> None: ...
 
@@ -186,7 +186,7 @@ class _Simulator(Protocol):
 class _SingleSimulator:
     def __init__(self, env: Single) -> None:
         self._env = env
-        self.slots = Slots.allocate(env.spec, env.spec.rows)
+        self.slots = StepBuffers.allocate(env.spec, env.spec.rows)
         env.bind(self.slots)
 
     def begin(self, scenario: Scenario, settings: Settings) -> None:
@@ -206,7 +206,7 @@ class _SingleSimulator:
 class _BatchSimulator:
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self.slots = Slots.allocate(batch.spec, batch.spec.rows)
+        self.slots = StepBuffers.allocate(batch.spec, batch.spec.rows)
         batch.bind(self.slots)
 
     def begin(self, scenario: Scenario, settings: Settings) -> None:

@@ -14,7 +14,7 @@ from longhaul.core.env import EnvEvent, Episode, VectorEnv
 from longhaul.core.errors import EnvError
 from longhaul.core.metrics import Metrics
 from longhaul.core.parts import Event
-from longhaul.core.policy import SILENT, Policy
+from longhaul.core.policy import NO_NOISE, Policy
 from longhaul.core.rollout import Memory, TensorTree, clear_started
 from longhaul.core.seeds import EpisodeSeeds, ListedSeeds, Seeds
 from longhaul.core.settings import Settings
@@ -85,7 +85,7 @@ def play(
     failed: set[int] = set()
     env.configure(settings)
     env.reset()
-    policy.set_noise(SILENT)
+    policy.set_noise(NO_NOISE)
     memory = policy.initial(env.rows)
     device = next(policy.parameters()).device
     with torch.inference_mode():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from longhaul.core.control import Progress, View
-from longhaul.core.parts import Collector, Evaluator, Event, Learner
+from longhaul.core.parts import Collector, Evaluator, Event, LearnerProtocol
 from longhaul.core.settings import Settings
 from longhaul.engine.hint_reporter import HintReporter
 from longhaul.engine.summary import StageTimer, Summary
@@ -19,7 +19,7 @@ class Parts:
     """What the loop turns; new behaviour enters through one of these."""
 
     collector: Collector
-    learner: Learner
+    learner: LearnerProtocol
     summary: Summary
     evaluator: Evaluator
     schedule: Schedule

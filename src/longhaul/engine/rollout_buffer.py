@@ -21,7 +21,7 @@ from longhaul.core.rollout import Bootstrap, Memory, Rollout, TensorTree
 from longhaul.core.settings import Settings
 
 
-class Tape:
+class RolloutBuffer:
     """Arrays for T steps of N rows, written step by step.
 
     Tensors and arrays share their memory: writing a NumPy row costs a fraction of a tensor one,

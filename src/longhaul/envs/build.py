@@ -9,7 +9,7 @@ from longhaul.core.env import BatchedEnvs, EnvSource, SingleEnvs, VectorEnv
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.envs.config import EnvConfig, ProcessesConfig, Runtime, StepOrder
-from longhaul.envs.faults import SILENCE, Border, Listeners
+from longhaul.envs.faults import SILENCE, FaultPolicy, Listeners
 from longhaul.envs.processes.first_come import FirstComeVectorEnv
 from longhaul.envs.processes.vector import ProcessVectorEnv
 from longhaul.envs.serial import BatchedVectorEnv, SerialVectorEnv
@@ -22,13 +22,15 @@ class Supervision:
     """How environments are watched, what they may do wrong, and who is told."""
 
     config: ProcessesConfig = field(default_factory=ProcessesConfig)
-    border: Border = field(default_factory=Border)
+    border: FaultPolicy = field(default_factory=FaultPolicy)
     order: StepOrder = "lockstep"
 
     @staticmethod
     def of(config: EnvConfig, listeners: Listeners = SILENCE) -> Supervision:
         """Return what the user's settings ask for."""
-        return Supervision(config.processes, Border(config.most_dropped, listeners), config.order)
+        return Supervision(
+            config.processes, FaultPolicy(config.most_dropped, listeners), config.order
+        )
 
 
 UNWATCHED = Supervision()

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from longhaul.core.env import Array, EnvSource, SingleEnvs, Slots, Step, empty_actions
+from longhaul.core.env import Array, EnvSource, SingleEnvs, Step, StepBuffers, empty_actions
 from longhaul.core.seeds import Seeds
 from longhaul.core.spaces import Continuous, Discrete, EnvSpec, MultiDiscrete, Tier
 from longhaul.envs.build import make_vector_env
@@ -23,7 +23,7 @@ CHECK_STEPS = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class BrokenPromise:
     """One broken promise."""
 
     comparison: Comparison
@@ -41,7 +41,7 @@ class SeedCheck:
     """What the start-up check found, and the source to go on with."""
 
     source: EnvSource
-    findings: tuple[Finding, ...]
+    findings: tuple[BrokenPromise, ...]
 
     @property
     def honest(self) -> bool:
@@ -104,7 +104,7 @@ def random_actions(spec: EnvSpec, steps: int, seed: int) -> Array:
             return drawn.astype(np.float32)
 
 
-def allowed_actions(spec: EnvSpec, slots: Slots, wished: Array) -> Array:
+def allowed_actions(spec: EnvSpec, slots: StepBuffers, wished: Array) -> Array:
     """Return the wished actions, each replaced by the next allowed one where masked."""
     if slots.mask is None:
         return wished
@@ -121,7 +121,7 @@ def allowed_actions(spec: EnvSpec, slots: Slots, wished: Array) -> Array:
 
 def _play_twice(
     source: EnvSource, seed: int, actions: Array
-) -> tuple[Trace, Trace, tuple[Finding, ...]]:
+) -> tuple[Trace, Trace, tuple[BrokenPromise, ...]]:
     """Play the same episode twice in one construction; return also what else was found."""
     # An env that may crash is kept out of this process here as well.
     apart = isinstance(source, SingleEnvs) and source.prefers_processes
@@ -129,8 +129,8 @@ def _play_twice(
         source, count=1, seeds=_FixedSeed(seed), runtime="processes" if apart else "serial"
     )
     traces: list[Trace] = []
-    loose: Finding | None = None
-    lost: Finding | None = None
+    loose: BrokenPromise | None = None
+    lost: BrokenPromise | None = None
     try:
         for _ in range(2):
             vector.reset()
@@ -146,7 +146,7 @@ def _play_twice(
     return traces[0], traces[1], tuple(found for found in (loose, lost) if found is not None)
 
 
-def _digests(slots: Slots, *, reset: bool) -> dict[str, str]:
+def _digests(slots: StepBuffers, *, reset: bool) -> dict[str, str]:
     arrays: dict[str, Array] = {f"observation {name!r}": part for name, part in slots.obs.items()}
     if slots.mask is not None:
         arrays["the action mask"] = slots.mask
@@ -160,29 +160,31 @@ def _digests(slots: Slots, *, reset: bool) -> dict[str, str]:
     }
 
 
-def _lost_episode(played: Step, step: int) -> Finding | None:
+def _lost_episode(played: Step, step: int) -> BrokenPromise | None:
     for event in played.events:
-        return Finding("lost episodes", step, f"an episode was lost ({event.facts.get('error')})")
+        return BrokenPromise(
+            "lost episodes", step, f"an episode was lost ({event.facts.get('error')})"
+        )
     return None
 
 
-def _loose_terms(slots: Slots, step: int) -> Finding | None:
+def _loose_terms(slots: StepBuffers, step: int) -> BrokenPromise | None:
     if not slots.terms:
         return None
     total = np.sum(list(slots.terms.values()), axis=0)
     if np.allclose(total, slots.reward, rtol=1e-4, atol=1e-5):
         return None
-    return Finding("reward terms", step, "the reward terms do not add up to the reward")
+    return BrokenPromise("reward terms", step, "the reward terms do not add up to the reward")
 
 
-def _differences(first: Trace, again: Trace, other: Trace) -> tuple[Finding, ...]:
+def _differences(first: Trace, again: Trace, other: Trace) -> tuple[BrokenPromise, ...]:
     """Return the first difference of each comparison."""
     comparisons: list[tuple[Comparison, Trace]] = [
         ("two resets", again[:1]),
         ("an episode played again", again),
         ("two constructions", other),
     ]
-    findings: list[Finding] = []
+    findings: list[BrokenPromise] = []
     for comparison, trace in comparisons:
         if findings and comparison == "an episode played again":
             continue  # the resets already differ, which says it better
@@ -192,9 +194,9 @@ def _differences(first: Trace, again: Trace, other: Trace) -> tuple[Finding, ...
     return tuple(findings)
 
 
-def _first_difference(comparison: Comparison, first: Trace, second: Trace) -> Finding | None:
+def _first_difference(comparison: Comparison, first: Trace, second: Trace) -> BrokenPromise | None:
     for step, (one, two) in enumerate(zip(first, second, strict=False)):
         for what, digest in one.items():
             if digest != two[what]:
-                return Finding(comparison, step, what)
+                return BrokenPromise(comparison, step, what)
     return None

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from longhaul.core.env import EnvEvent, Slots, Workers
+from longhaul.core.env import EnvEvent, StepBuffers, Workers
 from longhaul.core.errors import NumericalError
 from longhaul.core.spaces import EnvSpec
 from longhaul.core.state import State
@@ -102,7 +102,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{5,}")
 
 
 @dataclass(frozen=True, slots=True)
-class Border:
+class FaultPolicy:
     """What may pass from environments to the run: how much may be dropped, and who is told."""
 
     most_dropped: int = 100  # transitions, before the run stops
@@ -110,7 +110,7 @@ class Border:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenUp:
+class AbandonedEpisode:
     """An episode that will not be continued, and why."""
 
     env: int
@@ -129,7 +129,7 @@ class LostEpisodes:
         self,
         spec: EnvSpec,
         ledger: EpisodeLedger,
-        slots: Slots,
+        slots: StepBuffers,
         last_actions: Callable[[int], Sequence[Any]],
         *,
         most_dropped: int,
@@ -141,7 +141,7 @@ class LostEpisodes:
         self._most_dropped = most_dropped
         self._events: list[EnvEvent] = []
         self.dropped = 0  # transitions with unusable values
-        self.forsaken: set[int] = set()  # envs whose episode was given up and not yet replaced
+        self.abandoned: set[int] = set()  # envs whose episode was given up and not yet replaced
 
     @property
     def are_told(self) -> bool:
@@ -158,7 +158,7 @@ class LostEpisodes:
         self._events.clear()
         return events
 
-    def forsake(self, given_up: GivenUp, *, step: int) -> None:
+    def forsake(self, given_up: AbandonedEpisode, *, step: int) -> None:
         """Record an episode that is given up at `step`; its rows lose the step under way."""
         env = given_up.env
         number, facts = self._ledger.numbers[env], self._facts(given_up, step)
@@ -166,11 +166,11 @@ class LostEpisodes:
         if given_up.in_step:
             self.lose_rows(env)
         self.mend_rows(env)
-        self.forsaken.add(env)
+        self.abandoned.add(env)
         if given_up.kind == "unusable":
             self._count_dropped(given_up, step)
 
-    def fault(self, given_up: GivenUp, *, step: int) -> Fault:
+    def fault(self, given_up: AbandonedEpisode, *, step: int) -> Fault:
         """Return what went wrong in the trainer's own process, for whoever listens."""
         env, ledger = given_up.env, self._ledger
         return Fault(
@@ -187,7 +187,7 @@ class LostEpisodes:
             last_actions=tuple(self._last_actions(env)),
         )
 
-    def _facts(self, given_up: GivenUp, step: int) -> dict[str, Any]:
+    def _facts(self, given_up: AbandonedEpisode, step: int) -> dict[str, Any]:
         env = given_up.env
         facts = {
             "env_id": self._spec.id,
@@ -203,7 +203,7 @@ class LostEpisodes:
             facts["traceback"] = timeless(given_up.traceback)
         return facts
 
-    def _count_dropped(self, given_up: GivenUp, step: int) -> None:
+    def _count_dropped(self, given_up: AbandonedEpisode, step: int) -> None:
         self.dropped += 1
         if self.dropped > self._most_dropped:
             raise NumericalError(

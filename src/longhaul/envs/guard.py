@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Bools, Ending, Slots
+from longhaul.core.env import Array, Bools, Ending, StepBuffers
 from longhaul.core.errors import EnvError, without_controls
 from longhaul.core.spaces import EnvSpec, MultiDiscrete
 
@@ -25,7 +25,7 @@ LONGEST_FACTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class BadRow:
     """A row with a value no learner can use, and what is wrong with it."""
 
     row: int
@@ -38,7 +38,7 @@ class SlotGuard:
     One pass over each whole array: a check per env would cost as much as a small env's step.
     """
 
-    def __init__(self, spec: EnvSpec, slots: Slots) -> None:
+    def __init__(self, spec: EnvSpec, slots: StepBuffers) -> None:
         numbers = {
             **{f"observation {name!r}": part for name, part in slots.obs.items()},
             "reward": slots.reward,
@@ -54,7 +54,7 @@ class SlotGuard:
         counts = spec.action.counts if isinstance(spec.action, MultiDiscrete) else (spec.choices,)
         self._heads = np.cumsum([0, *counts[:-1]])
 
-    def fault(self) -> Fault | None:
+    def fault(self) -> BadRow | None:
         """Return the first fault there is, or None."""
         for name, part, finite, size in self._checked:
             np.isfinite(part, out=finite)
@@ -62,7 +62,7 @@ class SlotGuard:
                 return _non_finite(name, part, finite)
         return None if self._mask is None else self._impossible_mask(self._mask)
 
-    def _impossible_mask(self, mask: Bools) -> Fault | None:
+    def _impossible_mask(self, mask: Bools) -> BadRow | None:
         allowed = np.logical_or.reduceat(mask, self._heads, axis=1)  # [rows, heads]
         if allowed.all():
             return None
@@ -72,18 +72,18 @@ class SlotGuard:
         row = int(blocked[0])
         head = int(np.flatnonzero(~allowed[row])[0])
         which = f" in choice {head}" if len(self._heads) > 1 else ""
-        return Fault(row, f"the action mask allows nothing{which}")
+        return BadRow(row, f"the action mask allows nothing{which}")
 
 
-def _non_finite(name: str, part: Array, finite: Bools) -> Fault:
+def _non_finite(name: str, part: Array, finite: Bools) -> BadRow:
     position: NDArray[np.int64] = np.argwhere(~finite)[0]
     value = part[tuple(position)]
     row, *inside = (int(index) for index in position)
     where = f" at {inside}" if inside else ""
-    return Fault(row, f"{name} is {value}{where}")
+    return BadRow(row, f"{name} is {value}{where}")
 
 
-def loose_row(spec: EnvSpec, active: Bools, ended: Bools, over: list[int]) -> Fault | None:
+def loose_row(spec: EnvSpec, active: Bools, ended: Bools, over: list[int]) -> BadRow | None:
     """Return a row whose episode stops without an end, or goes on after it; `over` are envs.
 
     Either would let a value be learned across two episodes.
@@ -102,7 +102,7 @@ def loose_row(spec: EnvSpec, active: Bools, ended: Bools, over: list[int]) -> Fa
         if is_over[env]
         else f"row {own} ended, but stays active in an episode that goes on"
     )
-    return Fault(row, problem)
+    return BadRow(row, problem)
 
 
 def bounded(ending: Ending) -> Ending:

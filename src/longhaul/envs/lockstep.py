@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Ending, Episode, Finals, Slots, Step, empty_actions
+from longhaul.core.env import Array, Ending, Episode, Finals, Step, StepBuffers, empty_actions
 from longhaul.core.errors import CheckpointError, ConfigError, EnvError, NumericalError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Continuous, EnvSpec, Tier
 from longhaul.core.state import State
-from longhaul.envs.faults import LAST_ACTIONS, Border, GivenUp, LostEpisodes
-from longhaul.envs.guard import Fault as SlotFault
+from longhaul.envs.faults import LAST_ACTIONS, AbandonedEpisode, FaultPolicy, LostEpisodes
+from longhaul.envs.guard import BadRow as SlotFault
 from longhaul.envs.guard import SlotGuard, loose_row
 from longhaul.envs.ledger import EpisodeLedger, restored_settings, saved_settings
 from longhaul.envs.replay_log import ActionLog, KeptActions, observation_digest, replay_mismatch
@@ -28,7 +28,7 @@ class Lockstep(ABC):
     """A VectorEnv over simulators that a subclass knows how to begin and to advance."""
 
     def __init__(
-        self, spec: EnvSpec, count: int, seeds: EpisodeSeeds, border: Border | None = None
+        self, spec: EnvSpec, count: int, seeds: EpisodeSeeds, border: FaultPolicy | None = None
     ) -> None:
         if count < 1:
             raise ConfigError(f"env.count = {count}: at least one environment is needed")
@@ -39,7 +39,7 @@ class Lockstep(ABC):
         self._dealer = StartDealer()
         self._guard = SlotGuard(spec, self._slots)
         self._log = self._make_log()
-        border = border or Border()
+        border = border or FaultPolicy()
         self._listeners = border.listeners
         self._losses = LostEpisodes(
             spec,
@@ -55,10 +55,10 @@ class Lockstep(ABC):
         # The record of a step in which nothing ended is the same every time.
         self._uneventful = Step(self._slots, None, ())
 
-    def _allocate(self) -> tuple[Slots, Array]:
+    def _allocate(self) -> tuple[StepBuffers, Array]:
         """Return the arrays the simulators write, and those they read their actions from."""
         rows = self._count * self._spec.rows
-        return Slots.allocate(self._spec, rows), empty_actions(self._spec, rows)
+        return StepBuffers.allocate(self._spec, rows), empty_actions(self._spec, rows)
 
     def _make_ledger(self, seeds: EpisodeSeeds) -> EpisodeLedger:
         """Return the record of running episodes."""
@@ -132,7 +132,7 @@ class Lockstep(ABC):
         return self._count * self._spec.rows
 
     @property
-    def slots(self) -> Slots:
+    def slots(self) -> StepBuffers:
         """The present observations and flags, overwritten by each step."""
         return self._slots
 
@@ -256,33 +256,33 @@ class Lockstep(ABC):
         stage = "step" if in_step else "reset"
         while (fault := self._find_fault()) is not None:
             env = fault.row // self._spec.rows
-            assert env not in self._losses.forsaken
-            self._refuse(GivenUp(env, "unusable", stage, fault.problem, in_step=in_step))
-        forsaken = self._losses.forsaken
-        if not forsaken:
+            assert env not in self._losses.abandoned
+            self._refuse(AbandonedEpisode(env, "unusable", stage, fault.problem, in_step=in_step))
+        abandoned = self._losses.abandoned
+        if not abandoned:
             return endings
-        return [one for one in endings if one[0] not in forsaken]
+        return [one for one in endings if one[0] not in abandoned]
 
     def _find_fault(self) -> SlotFault | None:
         """Return the first row that was written with something unusable."""
         return self._guard.fault()
 
-    def _refuse(self, given_up: GivenUp) -> None:
+    def _refuse(self, given_up: AbandonedEpisode) -> None:
         """Drop what an env in this process gave: tell of it and give its episode up."""
         step = self._step_number(given_up.env)
         self._listeners.on_fault(self._losses.fault(given_up, step=step))
         self._forsake(given_up)
 
-    def _forsake(self, given_up: GivenUp) -> None:
+    def _forsake(self, given_up: AbandonedEpisode) -> None:
         """Give an episode up; `_begin_forsaken` begins the next one."""
         self._losses.forsake(given_up, step=self._step_number(given_up.env))
 
     def _begin_forsaken(self) -> None:
         """Begin the next episode wherever one was given up, until all envs run."""
-        forsaken = self._losses.forsaken
-        while forsaken:
-            envs = sorted(forsaken)
-            forsaken.clear()
+        abandoned = self._losses.abandoned
+        while abandoned:
+            envs = sorted(abandoned)
+            abandoned.clear()
             self._begin_next(envs)
 
     def _finish(self, endings: Sequence[tuple[int, Ending]]) -> Step:
@@ -313,7 +313,7 @@ class Lockstep(ABC):
         for env in envs:
             self._ledger.begin(env, self._dealer.deal(), self._settings)
         self._begin(envs, self._settings)
-        self._mark_started([env for env in envs if env not in self._losses.forsaken])
+        self._mark_started([env for env in envs if env not in self._losses.abandoned])
         self._drop_unusable((), in_step=False)
 
     def _mark_started(self, envs: Sequence[int]) -> None:
@@ -369,7 +369,7 @@ class Lockstep(ABC):
         ledger = self._ledger
         rows = ledger.rows(env)
         self._begin([env], ledger.settings[env])
-        if env in self._losses.forsaken:
+        if env in self._losses.abandoned:
             raise replay_mismatch(ledger.where(env), "failed at its reset")
         reward = self._slots.reward[rows]
         returns = np.zeros(self._spec.rows, np.float64)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from longhaul.core.env import Array, Slots
+from longhaul.core.env import Array, StepBuffers
 from longhaul.core.errors import EnvError
 from longhaul.core.spaces import ActionSpec, Continuous, Discrete, MultiDiscrete, Tier
 from longhaul.envs.ledger import EpisodeLedger
@@ -158,7 +158,7 @@ def _narrow_dtype(action: ActionSpec) -> np.dtype[np.generic]:
             return np.dtype(np.float32)
 
 
-def observation_digest(slots: Slots, rows: slice) -> str:
+def observation_digest(slots: StepBuffers, rows: slice) -> str:
     """Return a digest of everything the policy sees in these rows."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(slots.obs):

@@ -14,7 +14,7 @@ from longhaul.core.errors import EnvError, LonghaulError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
-from longhaul.envs.faults import Border, GivenUp
+from longhaul.envs.faults import AbandonedEpisode, FaultPolicy
 from longhaul.envs.guard import bounded, trace_of, words_of
 from longhaul.envs.lockstep import Lockstep
 from longhaul.envs.native.thread_pool import Crew, RangePool, StepsNatively
@@ -32,7 +32,7 @@ class SerialVectorEnv(Lockstep):
         count: int,
         seeds: EpisodeSeeds,
         *,
-        border: Border | None = None,
+        border: FaultPolicy | None = None,
     ) -> None:
         super().__init__(source.spec, count, seeds, border)
         self._make = source.make
@@ -122,7 +122,7 @@ class SerialVectorEnv(Lockstep):
         """Refuse what a simulator gave, which may have left it in the middle of something."""
         self._distrusted.add(env)
         stage = "step" if in_step else "reset"
-        self._refuse(GivenUp(env, "unusable", stage, str(error), in_step=in_step))
+        self._refuse(AbandonedEpisode(env, "unusable", stage, str(error), in_step=in_step))
 
     def _make_anew(self, env: int) -> None:
         self._distrusted.discard(env)
@@ -174,7 +174,7 @@ class SerialVectorEnv(Lockstep):
         try:
             self._envs[env].close()
         except Exception as error:  # noqa: BLE001 - the env's own code, whatever it raises
-            given_up = GivenUp(env, "raised", "close", words_of(error), trace_of(error))
+            given_up = AbandonedEpisode(env, "raised", "close", words_of(error), trace_of(error))
             self._listeners.on_fault(self._losses.fault(given_up, step=self._step_number(env)))
 
 
@@ -232,7 +232,7 @@ class BatchedVectorEnv(Lockstep):
         seeds: EpisodeSeeds,
         *,
         threads: int = 1,
-        border: Border | None = None,
+        border: FaultPolicy | None = None,
     ) -> None:
         super().__init__(source.spec, count, seeds, border)
         self._batch = source.make(count)
@@ -264,7 +264,7 @@ class BatchedVectorEnv(Lockstep):
             try:
                 endings.append((env, bounded(self._batch.ending(env))))
             except EnvError as error:
-                self._refuse(GivenUp(env, "unusable", "step", str(error)))
+                self._refuse(AbandonedEpisode(env, "unusable", "step", str(error)))
         return endings
 
     def _advance_one(self, env: int, actions: Array) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from longhaul.core.control import Progress
 from longhaul.core.errors import ConfigError
-from longhaul.core.hint import HISTORY, OPENING, Facts, Hint, Recent, Rule, Series, matches
+from longhaul.core.hint import HISTORY, OPENING, Facts, Hint, MetricHistory, Recent, Rule, matches
 from longhaul.core.metrics import Metrics
 from longhaul.core.state import State
 
@@ -77,7 +77,7 @@ class Advisor:
         """Forget everything that was shown and told."""
         self._span = 0
         self._kept: dict[str, _Kept] = {}
-        self._series: dict[str, Series] = {}  # what is kept, as rules see it
+        self._series: dict[str, MetricHistory] = {}  # what is kept, as rules see it
         self._told: dict[str, _Told] = {}
         self._broken: set[str] = set()
 
@@ -99,7 +99,7 @@ class Advisor:
 
     def _keep(self, name: str, kept: _Kept) -> _Kept:
         self._kept[name] = kept
-        self._series[name] = Series(kept.opening, kept.iterations, kept.values, kept.history)
+        self._series[name] = MetricHistory(kept.opening, kept.iterations, kept.values, kept.history)
         return kept
 
     def _window(self, name: str) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from longhaul.core.policy import Judgement
+from longhaul.core.policy import ActionEvaluation
 from longhaul.core.settings import Settings
 from longhaul.learn.config import ENTROPY_WEIGHT, aux_weight
 
@@ -118,7 +118,7 @@ def entropy_loss(entropy: Tensor) -> LossTerm:
     return LossTerm("train/entropy_loss", entropy, -entropy.detach(), None, -1.0)
 
 
-def policy_terms(judgement: Judgement, entropy: Tensor, settings: Settings) -> Loss:
+def policy_terms(judgement: ActionEvaluation, entropy: Tensor, settings: Settings) -> Loss:
     """Return the entropy bonus and the policy's own losses, each weighted by its setting."""
     own = (
         aux_weight(settings, name) * LossTerm.of(f"train/aux_{name}", loss)
@@ -127,7 +127,7 @@ def policy_terms(judgement: Judgement, entropy: Tensor, settings: Settings) -> L
     return Loss((settings[ENTROPY_WEIGHT] * entropy_loss(entropy), *own))
 
 
-def policy_measures(judgement: Judgement) -> dict[str, Tensor]:
+def policy_measures(judgement: ActionEvaluation) -> dict[str, Tensor]:
     """Return the policy's own measurements under `policy/`, unless they name their group."""
     return {
         name if "/" in name else f"policy/{name}": measured.detach()

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from longhaul.core.policy import Judgement, Policy
+from longhaul.core.policy import ActionEvaluation, Policy
 from longhaul.core.rollout import Bootstrap, Rollout, Sequences, fold_chunks, unfold_chunks
 from longhaul.core.settings import Settings
 from longhaul.learn.config import DISCOUNT, OnPolicyConfig
@@ -66,9 +66,9 @@ class Minibatch:
     facts: Tensor  # [F, n]
     trainable: Tensor | None  # [n], places in the flattened [L, B]; None when it is all of them
 
-    def pick(self, judged: Tensor) -> Tensor:
+    def pick(self, evaluated: Tensor) -> Tensor:
         """Return the steps that are learned from, [n], of something judged, [L, B]."""
-        flat = judged.flatten()
+        flat = evaluated.flatten()
         return flat if self.trainable is None else flat.index_select(0, self.trainable)
 
 
@@ -157,7 +157,7 @@ def _single(rollout: Rollout) -> Sequences:
 class VTraceBatch:
     """Rows of a rollout evaluated by the present weights; flat tensors hold the n trained steps."""
 
-    judged: Judgement  # [chunk, T / chunk * R]
+    evaluated: ActionEvaluation  # [chunk, T / chunk * R]
     trainable: Tensor  # [T, R] bool
     error: Tensor  # [T, R], distance of the value from its target
     places: Tensor  # [n], of the trained steps in the flattened [T, R]
@@ -203,8 +203,8 @@ class VTraceInputs:
         """Return these rows by the present weights; gradients flow through what is judged."""
         rollout, steps = self.rollout, self.rollout.steps
         rows = torch.from_numpy(items).to(self.reward.device)
-        judged = self._judge(rows)
-        log_prob, value = (unfold_chunks(x, steps) for x in (judged.log_prob, judged.value))
+        evaluated = self._judge(rows)
+        log_prob, value = (unfold_chunks(x, steps) for x in (evaluated.log_prob, evaluated.value))
         trainable = rollout.trainable.index_select(1, rows).to(value.device)
         old_log_prob = rollout.log_prob.index_select(1, rows).to(value.device)
         # Forced actions are the environment's doing: they carry no importance weight.
@@ -217,25 +217,25 @@ class VTraceInputs:
             return tensor.flatten().index_select(0, keep)
 
         return VTraceBatch(
-            judged,
+            evaluated,
             trainable,
             (returns.target - value.detach()).abs(),
             keep,
             pick(log_prob),
             pick(value),
-            pick(unfold_chunks(judged.entropy, steps)),
+            pick(unfold_chunks(evaluated.entropy, steps)),
             pick(log_ratio),
             pick(returns.target),
             pick(returns.advantage),
             pick(returns.rho),
         )
 
-    def _judge(self, rows: Tensor) -> Judgement:
+    def _judge(self, rows: Tensor) -> ActionEvaluation:
         chunks = self.rollout.steps // self.rollout.chunk
         first = torch.arange(chunks, device=rows.device) * self.rollout.rows
         columns = (first.unsqueeze(1) + rows).flatten()
         sequences = take_columns(self.sequences, columns, self._device)
-        return self.policy.judge(sequences, self.settings)
+        return self.policy.evaluate_actions(sequences, self.settings)
 
     def _trajectory(self, rows: Tensor, value: Tensor) -> Trajectory:
         """Return what happened to these rows, with bootstrap values by the present weights."""

@@ -110,7 +110,7 @@ class GuardedOptimizer:
         self._adam = AdamW(
             {name: p for name, p in policy.named_parameters() if p.requires_grad}, config
         )
-        self.guard = Guard(config)
+        self.guard = UpdateGuard(config)
         self.group: LearnerGroup = SINGLE
         """Who else learns from the same minibatches; set before the first one."""
         self._updates = 0
@@ -237,7 +237,7 @@ class GuardedOptimizer:
         return {name: t for name, t in self._tensors().items() if t.is_floating_point()}
 
 
-class Guard:
+class UpdateGuard:
     """Counts what went wrong and decides when to go back and when to stop."""
 
     def __init__(self, config: OnPolicyConfig) -> None:

@@ -59,9 +59,9 @@ class PPO(Learner[Minibatch]):
     def loss(self, minibatch: Minibatch, settings: Settings) -> tuple[Loss, Mapping[str, Tensor]]:
         """Return L = L_clip + c1 L_value - c2 S, and how far the policy has moved."""
         old_log_prob, advantage, target, old_value = minibatch.facts  # [n] each
-        judged = self.policy.judge(minibatch.sequences, settings)
-        log_prob, value = minibatch.pick(judged.log_prob), minibatch.pick(judged.value)
-        entropy = minibatch.pick(judged.entropy)
+        evaluated = self.policy.evaluate_actions(minibatch.sequences, settings)
+        log_prob, value = minibatch.pick(evaluated.log_prob), minibatch.pick(evaluated.value)
+        entropy = minibatch.pick(evaluated.entropy)
 
         # The ratio r = pi(a|s) / pi_old(a|s).
         log_ratio = log_prob.detach() - old_log_prob
@@ -81,12 +81,12 @@ class PPO(Learner[Minibatch]):
         loss = (
             policy_loss
             + settings[VALUE_WEIGHT] * value_loss
-            + policy_terms(judged, entropy, settings)
+            + policy_terms(evaluated, entropy, settings)
         )
         measures = {
             _KL: approximate_kl(ratio, log_ratio),
             "train/clip_fraction": is_outside,
-            **policy_measures(judged),
+            **policy_measures(evaluated),
         }
         return loss, measures
 

@@ -46,14 +46,14 @@ class VTrace(Learner[VTraceBatch]):
         loss = (
             vtrace_policy_gradient(steps.log_prob, steps.rho, advantage)
             + settings[VALUE_WEIGHT] * value_error(steps.value, steps.target)
-            + policy_terms(steps.judged, steps.entropy, settings)
+            + policy_terms(steps.evaluated, steps.entropy, settings)
         )
         ratio = steps.log_ratio.exp()
         measures = {
             "train/approx_kl": approximate_kl(ratio, steps.log_ratio),
             "train/vtrace_rho_mean": steps.rho,
             "train/vtrace_rho_clip_fraction": ratio > self.config.rho_bar,
-            **policy_measures(steps.judged),
+            **policy_measures(steps.evaluated),
         }
         return loss, measures
 

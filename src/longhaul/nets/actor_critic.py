@@ -7,7 +7,7 @@ from typing import assert_never
 from torch import Tensor
 
 from longhaul.core.errors import ConfigError
-from longhaul.core.policy import SILENT, Act, Chance, Judgement, Policy
+from longhaul.core.policy import NO_NOISE, Act, ActionEvaluation, Generators, Policy
 from longhaul.core.rollout import Memory, Sequences, TensorTree
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Continuous, EnvSpec
@@ -41,7 +41,7 @@ class ActorCritic(Policy):
         # A plain tuple: reaching modules through nn.Module costs a microsecond each on every step.
         self._direct = (body, policy_head, value_head, outlets)
         self._noisy = any(isinstance(module, NoisyLinear) for module in self.modules())
-        self._noise_seed = SILENT
+        self._noise_seed = NO_NOISE
 
     @property
     def recurrent(self) -> bool:
@@ -59,7 +59,7 @@ class ActorCritic(Policy):
         settings: Settings,
         *,
         mask: Tensor | None = None,
-        generator: Chance | None = None,
+        generator: Generators | None = None,
     ) -> Act:
         """Choose actions for [N] rows; without a generator, the most likely ones."""
         body, policy_head, value_head, outlets = self._direct
@@ -73,7 +73,7 @@ class ActorCritic(Policy):
         body, _, value_head, outlets = self._direct
         return value_head.forward(body.value_step(obs, memory, outlets))
 
-    def judge(self, sequences: Sequences, settings: Settings) -> Judgement:
+    def evaluate_actions(self, sequences: Sequences, settings: Settings) -> ActionEvaluation:
         """Return log-probability, entropy and value of each recorded step."""
         self.set_noise(sequences.noise_seed)
         body, policy_head, value_head, outlets = self._direct
@@ -81,8 +81,10 @@ class ActorCritic(Policy):
         obs = {name: part.flatten(0, 1) for name, part in sequences.obs.items()}
         for_policy, for_value = body.sequence(obs, sequences.memory, sequences.started, outlets)
         mask = None if sequences.mask is None else sequences.mask.flatten(0, 1)
-        log_prob, entropy = policy_head.judge(for_policy, sequences.action.flatten(0, 1), mask)
-        return Judgement(
+        log_prob, entropy = policy_head.evaluate_actions(
+            for_policy, sequences.action.flatten(0, 1), mask
+        )
+        return ActionEvaluation(
             log_prob=log_prob.view(shape),
             entropy=entropy.view(shape),
             value=value_head.forward(for_value).view(shape),
@@ -90,7 +92,7 @@ class ActorCritic(Policy):
         )
 
     def set_noise(self, seed: int) -> None:
-        """Draw the noise of noisy layers from a seed; `SILENT` acts without noise."""
+        """Draw the noise of noisy layers from a seed; `NO_NOISE` acts without noise."""
         if self._noisy and seed != self._noise_seed:
             draw_noise(self, seed)
             self._noise_seed = seed

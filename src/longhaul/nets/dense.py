@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from longhaul.core.policy import SILENT
+from longhaul.core.policy import NO_NOISE
 from longhaul.nets.config import Activation
 
 SLOW_TANH = 4096
@@ -200,14 +200,14 @@ def linear_layer(
 
 
 def draw_noise(module: nn.Module, seed: int) -> None:
-    """Draw the noise of every noisy layer from one seed; `SILENT` removes it."""
+    """Draw the noise of every noisy layer from one seed; `NO_NOISE` removes it."""
     generator = torch.Generator()
-    if seed != SILENT:
+    if seed != NO_NOISE:
         generator.manual_seed(seed)
     with torch.no_grad():
         for layer in module.modules():
             if isinstance(layer, NoisyLinear):
-                if seed == SILENT:
+                if seed == NO_NOISE:
                     layer.silence()
                 else:
                     layer.draw(generator)

@@ -13,23 +13,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from longhaul.core.policy import Chance
+from longhaul.core.policy import Generators
 from longhaul.core.spaces import ActionSpec, Continuous, Discrete, MultiDiscrete
 from longhaul.nets import heads as categorical
 from longhaul.nets.dense import NoisyLinear, linear_layer, refuse_second_derivative
 
 
-def uniform_like(outputs: Tensor, chance: Chance) -> Tensor:
+def uniform_like(outputs: Tensor, chance: Generators) -> Tensor:
     """Return numbers from [0, 1) of the same shape, on the outputs' device."""
     return _drawn(torch.rand, outputs, chance)
 
 
-def normal_like(outputs: Tensor, chance: Chance) -> Tensor:
+def normal_like(outputs: Tensor, chance: Generators) -> Tensor:
     """Return numbers of the standard normal distribution, of the same shape and device."""
     return _drawn(torch.randn, outputs, chance)
 
 
-def _drawn(draw: Callable[..., Any], outputs: Tensor, chance: Chance) -> Tensor:
+def _drawn(draw: Callable[..., Any], outputs: Tensor, chance: Generators) -> Tensor:
     """Return what is drawn for all rows, each share of them from its own generator."""
     generators = (chance,) if isinstance(chance, torch.Generator) else tuple(chance)
     shape = (outputs.shape[0] // len(generators), *outputs.shape[1:])
@@ -50,7 +50,7 @@ def apply_mask(logits: Tensor, mask: Tensor | None) -> Tensor:
     return logits if mask is None else logits.masked_fill(~mask, FORBIDDEN)
 
 
-def draw_uniform(logits: Tensor, generator: Chance) -> Tensor:
+def draw_uniform(logits: Tensor, generator: Generators) -> Tensor:
     """Return numbers in (0, 1) of the same shape, on the logits' device."""
     uniform = uniform_like(logits, generator)
     # The clamp keeps the logarithm finite: without it, one draw in 2**24 could let a forbidden
@@ -70,12 +70,12 @@ def choose(logits: Tensor, uniform: Tensor | None) -> tuple[Tensor, Tensor]:
     return choice.view(-1), probability.gather(1, choice).log_().view(-1)
 
 
-def judge(logits: Tensor, choice: Tensor) -> tuple[Tensor, Tensor]:
+def evaluate_actions(logits: Tensor, choice: Tensor) -> tuple[Tensor, Tensor]:
     """Return the log-probability [N] of a choice and the distribution's entropy [N]."""
-    return _judge(logits, choice)
+    return _evaluate_actions(logits, choice)
 
 
-class _Judge(torch.autograd.Function):
+class _EvaluateActions(torch.autograd.Function):
     """Log-probability and entropy as one node instead of eight."""
 
     @staticmethod
@@ -100,7 +100,7 @@ class _Judge(torch.autograd.Function):
         return grad.scatter_add_(1, index, of_log_prob), None
 
 
-_judge: Callable[..., tuple[Tensor, Tensor]] = _Judge.apply
+_evaluate_actions: Callable[..., tuple[Tensor, Tensor]] = _EvaluateActions.apply
 
 
 POLICY_GAIN = 0.01
@@ -115,7 +115,7 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def act(
-        self, outputs: Tensor, mask: Tensor | None, generator: Chance | None
+        self, outputs: Tensor, mask: Tensor | None, generator: Generators | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return actions [N, ...], the likeliest without generator, and log-probabilities [N].
 
@@ -123,7 +123,9 @@ class Head(nn.Module, ABC):
         """
 
     @abstractmethod
-    def judge(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def evaluate_actions(
+        self, outputs: Tensor, action: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """Return the log-probability [N] of recorded actions and the entropy [N]."""
 
     def metrics(self) -> dict[str, Tensor]:
@@ -143,16 +145,18 @@ class CategoricalHead(Head):
         return categorical.apply_mask(outputs.float(), mask)
 
     def act(
-        self, outputs: Tensor, mask: Tensor | None, generator: Chance | None
+        self, outputs: Tensor, mask: Tensor | None, generator: Generators | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return choices, their log-probability and the logits."""
         logits = self.logits(outputs, mask)
         uniform = None if generator is None else categorical.draw_uniform(logits, generator)
         return *categorical.choose(logits, uniform), logits
 
-    def judge(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def evaluate_actions(
+        self, outputs: Tensor, action: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """Return log-probability and entropy."""
-        return categorical.judge(self.logits(outputs, mask), action)
+        return categorical.evaluate_actions(self.logits(outputs, mask), action)
 
 
 class MultiDiscreteHead(Head):
@@ -168,7 +172,7 @@ class MultiDiscreteHead(Head):
         return categorical.apply_mask(outputs.float(), mask)
 
     def act(
-        self, outputs: Tensor, mask: Tensor | None, generator: Chance | None
+        self, outputs: Tensor, mask: Tensor | None, generator: Generators | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return choices, the sum of their log-probabilities and the logits."""
         logits = self.logits(outputs, mask)
@@ -182,11 +186,13 @@ class MultiDiscreteHead(Head):
         action = torch.stack([choice for choice, _ in found], 1)
         return action, torch.stack([log_prob for _, log_prob in found], 1).sum(1), logits
 
-    def judge(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def evaluate_actions(
+        self, outputs: Tensor, action: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """Return the sums of log-probability and entropy."""
         parts = self.logits(outputs, mask).split(self.counts, 1)
         found = [
-            categorical.judge(part, choice)
+            categorical.evaluate_actions(part, choice)
             for part, choice in zip(parts, action.unbind(1), strict=True)
         ]
         log_prob = torch.stack([log_prob for log_prob, _ in found], 1).sum(1)
@@ -208,7 +214,7 @@ class GaussianHead(Head):
         self.constant = 0.5 * size * math.log(2.0 * math.pi)
 
     def act(
-        self, outputs: Tensor, mask: Tensor | None, generator: Chance | None
+        self, outputs: Tensor, mask: Tensor | None, generator: Generators | None
     ) -> tuple[Tensor, Tensor, None]:
         """Return actions and their log-density."""
         mean = outputs.float()
@@ -217,7 +223,9 @@ class GaussianHead(Head):
         normal = normal_like(mean, generator)
         return torch.addcmul(mean, normal, self.log_std.exp()), self._log_prob(normal), None
 
-    def judge(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def evaluate_actions(
+        self, outputs: Tensor, action: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """Return log-density and entropy."""
         mean = outputs.float()
         log_prob = self._log_prob((action - mean) * (-self.log_std).exp())

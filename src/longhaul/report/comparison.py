@@ -14,7 +14,7 @@ from longhaul.report.run_data import RunData
 from longhaul.report.statistics import (
     LEAST_SCORES,
     Estimate,
-    Kind,
+    IntervalKind,
     Numbers,
     Series,
     bootstrap,
@@ -118,9 +118,9 @@ class Comparison:
         thing = "run" if self.over_runs else "episode"
         found = [arm.mean for arm in self.arms]
         said = []
-        if any(one.kind is Kind.INTERVAL for one in found):
+        if any(one.kind is IntervalKind.INTERVAL for one in found):
             said.append(f"[in brackets]: 95 % interval over the {thing}s of an arm")
-        ranges = sorted({one.count for one in found if one.kind is Kind.RANGE})
+        ranges = sorted({one.count for one in found if one.kind is IntervalKind.RANGE})
         if ranges:
             counts = " or ".join(map(str, ranges))
             said.append(
@@ -136,7 +136,7 @@ class Comparison:
         if not paired:
             return f"{against}."
         counts = " or ".join(str(count) for count in sorted({one.count for one in paired}))
-        what = "95 % interval" if paired[0].kind is Kind.INTERVAL else "range"
+        what = "95 % interval" if paired[0].kind is IntervalKind.INTERVAL else "range"
         return f"{against}; the difference has the {what} over {counts} cases both played."
 
     @property
@@ -145,7 +145,7 @@ class Comparison:
         thing = "runs" if self.over_runs else "episodes"
         kinds = dict.fromkeys(
             f"range of {arm.mean.count} {thing}"
-            if arm.mean.kind is Kind.RANGE
+            if arm.mean.kind is IntervalKind.RANGE
             else f"95 % interval over {thing}"
             for arm in self.arms
         )

@@ -46,7 +46,7 @@ class Film:
         return self.frames / self.frames_per_second
 
 
-class Encoder(Protocol):
+class FilmEncoder(Protocol):
     """Takes frames one at a time; holds no more than one of them."""
 
     def add(self, picture: Picture) -> None:
@@ -73,7 +73,7 @@ def encode(
     """
     is_gif = path.suffix.lower() == ".gif"
     path.parent.mkdir(parents=True, exist_ok=True)
-    encoder: Encoder = (
+    encoder: FilmEncoder = (
         GifEncoder(path, frames_per_second, colours)
         if is_gif
         else Mp4Encoder(path, frames_per_second, command or find_ffmpeg())

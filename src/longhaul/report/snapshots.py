@@ -28,7 +28,7 @@ INDEX = "index.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class EpisodeSnapshot:
     """What one checkpoint made of an episode after a number of steps."""
 
     file: str
@@ -40,7 +40,7 @@ class Snapshot:
     caption: str
 
 
-def keep_snapshots(run: RunDirectory, shots: Sequence[tuple[Snapshot, Picture]]) -> Path:
+def keep_snapshots(run: RunDirectory, shots: Sequence[tuple[EpisodeSnapshot, Picture]]) -> Path:
     """Write pictures and what they show into media/snapshots/ and return the folder."""
     folder = run.media / FOLDER
     with storage_errors(folder):
@@ -53,11 +53,11 @@ def keep_snapshots(run: RunDirectory, shots: Sequence[tuple[Snapshot, Picture]])
     return folder
 
 
-def read_snapshots(run: RunDirectory) -> list[tuple[Snapshot, Path]]:
+def read_snapshots(run: RunDirectory) -> list[tuple[EpisodeSnapshot, Path]]:
     """Return the snapshots a run directory holds, in the order they were made."""
     folder = run.media / FOLDER
     try:
-        shots = msgspec.json.decode((folder / INDEX).read_bytes(), type=list[Snapshot])
+        shots = msgspec.json.decode((folder / INDEX).read_bytes(), type=list[EpisodeSnapshot])
     except (OSError, msgspec.MsgspecError):
         return []
     found = [(shot, folder / Path(shot.file).name) for shot in shots]

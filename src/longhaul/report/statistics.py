@@ -114,7 +114,7 @@ LEAST_SCORES = 5
 what is called a 95 % interval would be no more than the two scores themselves."""
 
 
-class Kind(StrEnum):
+class IntervalKind(StrEnum):
     """What stands beside a figure."""
 
     INTERVAL = "95 % interval"
@@ -131,17 +131,17 @@ class Estimate:
     high: float
     count: int
     """Scores that it is made of."""
-    kind: Kind = Kind.INTERVAL
+    kind: IntervalKind = IntervalKind.INTERVAL
 
     def as_text(self, form: str = ".4g") -> str:
         """Return the figure with its interval in brackets or its range in parentheses."""
         value, low, high = (f"{one:{form}}" for one in (self.value, self.low, self.high))
         match self.kind:
-            case Kind.INTERVAL:
+            case IntervalKind.INTERVAL:
                 return f"{value} [{low}, {high}]"
-            case Kind.RANGE:
+            case IntervalKind.RANGE:
                 return f"{value} ({low} to {high})"
-            case Kind.NOTHING:
+            case IntervalKind.NOTHING:
                 return value
 
 
@@ -173,7 +173,9 @@ def bootstrap(strata: Sequence[Numbers], figure: Figure, *, resamples: int = RES
     every = np.concatenate(list(strata))
     value = float(figure(every))
     if min(map(len, strata)) < LEAST_SCORES:
-        return Estimate(value, float(every.min()), float(every.max()), len(every), Kind.RANGE)
+        return Estimate(
+            value, float(every.min()), float(every.max()), len(every), IntervalKind.RANGE
+        )
     generator = Seeds(0).generator("bootstrap", len(strata))
     drawn = [part[resample(generator, len(part), resamples)] for part in strata]
     low, high = interval(figure(np.concatenate(drawn, axis=-1)), QUANTILES)
@@ -206,7 +208,7 @@ def improvement(
 
     value, count = over_strata(ours, theirs), sum(map(len, ours))
     if min(map(len, (*ours, *theirs))) < LEAST_SCORES:
-        return Estimate(value, value, value, count, Kind.NOTHING)
+        return Estimate(value, value, value, count, IntervalKind.NOTHING)
     found = [over_strata(again(ours), again(theirs)) for _ in range(resamples)]
     return Estimate(value, *interval(np.array(found), QUANTILES), count)
 

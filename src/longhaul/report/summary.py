@@ -40,7 +40,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SummaryColumn:
     """A figure of a suite that people see, as the suite's own file names it."""
 
     title: str
@@ -211,25 +211,25 @@ def _suite_columns(
     suite: Mapping[str, Any],
     metrics: Mapping[str, float],
     intervals: Mapping[str, Sequence[float]],
-) -> list[Column]:
+) -> list[SummaryColumn]:
     """Return the columns the task shows people, or those it gives intervals for."""
     try:
-        named = msgspec.convert(suite.get("columns", []), list[Column])
+        named = msgspec.convert(suite.get("columns", []), list[SummaryColumn])
     except msgspec.ValidationError:
         named = []  # written by another version
     if not named:
         plain = (
             (name.removeprefix("eval/").replace("_", " "), name) for name in intervals or metrics
         )
-        named = [Column(title, name, ".4g") for title, name in plain]
+        named = [SummaryColumn(title, name, ".4g") for title, name in plain]
     return [column for column in named if column.metric in metrics]
 
 
-def _cells(shown: Sequence[Column], found: Mapping[str, float]) -> list[str]:
+def _cells(shown: Sequence[SummaryColumn], found: Mapping[str, float]) -> list[str]:
     return [f"{found[c.metric]:{c.form}}" if c.metric in found else "" for c in shown]
 
 
-def _interval(column: Column, intervals: Mapping[str, Sequence[float]]) -> str:
+def _interval(column: SummaryColumn, intervals: Mapping[str, Sequence[float]]) -> str:
     if column.metric not in intervals:
         return ""
     low, high = intervals[column.metric]

@@ -17,7 +17,7 @@ from longhaul.core.parts import Event, Recorded, RunListener
 from longhaul.core.settings import Assignment, Settings
 from longhaul.core.state import Stateful
 from longhaul.runs.checkpoints.inspect import remove_leftovers
-from longhaul.runs.checkpoints.store import CheckpointStore, Damage, Loaded, Snapshot
+from longhaul.runs.checkpoints.store import CheckpointContent, CheckpointStore, Damage, Loaded
 from longhaul.runs.directory import RunDirectory, Status, write_first_checkpoint, write_status
 from longhaul.runs.lock import RunLock
 from longhaul.runs.logs.jsonl import LOG_START, LogWriter, Row, encode_row
@@ -160,7 +160,7 @@ class Recorder:
             log.sync()
         # Cleared before the state is taken, so that a request during the save is not lost.
         self._requested = False
-        snapshot = Snapshot(
+        snapshot = CheckpointContent(
             progress=progress,
             settings=settings,
             states={name: part.state_dict() for name, part in self._parts.items()},

@@ -32,7 +32,7 @@ SECURITY_HEADERS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class AccessRules:
     """What a request must bring."""
 
     hosts: frozenset[str] = LOOPBACK
@@ -46,14 +46,14 @@ class Rules:
         return hmac.new(self.token.encode(), b"longhaul page", hashlib.sha256).hexdigest()
 
 
-class Guard:
+class RequestGuard:
     """Lets through only requests that keep the rules, and sends every answer with strict headers.
 
     A foreign Host is a name somebody else pointed at this machine; a foreign Origin is another page
     asking behind its reader's back. Both are refused whatever the method.
     """
 
-    def __init__(self, app: ASGIApp, rules: Rules) -> None:
+    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app = app
         self._rules = rules
         self._cookie_name = "longhaul"

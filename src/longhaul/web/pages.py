@@ -22,7 +22,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from longhaul.web.curves import Axis, Window
-from longhaul.web.guard import Guard, Rules
+from longhaul.web.guard import AccessRules, RequestGuard
 from longhaul.web.payloads import FILMS, PICTURES, tell_configs, tell_curves, tell_run
 from longhaul.web.run_index import Library
 
@@ -214,7 +214,7 @@ class Pages:
 
 
 def make_app(
-    library: Library, rules: Rules, *, is_over: Callable[[], bool] = lambda: False
+    library: Library, rules: AccessRules, *, is_over: Callable[[], bool] = lambda: False
 ) -> Starlette:
     """Return the application; `is_over` tells streams that the server is about to end."""
 
@@ -228,7 +228,7 @@ def make_app(
 
     return Starlette(
         routes=Pages(library, is_over).routes(),
-        middleware=[Middleware(Guard, rules)],
+        middleware=[Middleware(RequestGuard, rules)],
         lifespan=lifespan,
     )
 

@@ -18,7 +18,7 @@ from longhaul.runs.directory import RunDirectory
 from longhaul.runs.reader import RunState, read_run
 from longhaul.web.curves import RunCurves
 from longhaul.web.events import Story
-from longhaul.web.summary import STUCK_SECONDS, Digest, Goal, Standing, read_goal, standing
+from longhaul.web.summary import STUCK_SECONDS, Goal, RunSummary, Standing, read_goal, standing
 from longhaul.web.tail import SMALL_FILE, Shelf, Tail, read_small, signature
 
 MOST_OPEN = 24
@@ -72,7 +72,7 @@ class Book:
     """One run as the list knows it."""
 
     directory: RunDirectory
-    digest: Digest
+    digest: RunSummary
     state: RunState | None = None
     goal: Goal = field(default_factory=Goal)
     seen: tuple[object, ...] = ()
@@ -173,7 +173,7 @@ class Library:
                 self._open.pop(name, None)
             for name, directory in found.items():
                 if name not in self._books:
-                    self._books[name] = Book(directory, Digest(directory))
+                    self._books[name] = Book(directory, RunSummary(directory))
                 _look(self._books[name])
             self._scanned_at = time.monotonic()
             self._work.notify_all()

@@ -13,7 +13,7 @@ from pathlib import Path
 import uvicorn
 
 from longhaul.core.errors import ConfigError
-from longhaul.web.guard import LOOPBACK, Rules, host_name
+from longhaul.web.guard import LOOPBACK, AccessRules, host_name
 from longhaul.web.pages import make_app
 from longhaul.web.run_index import Library
 from longhaul.web.tail import open_shelf
@@ -49,7 +49,7 @@ def serve(service: Service, tell: Callable[[Address], None]) -> None:
     """Serve until a signal; `tell` hears the address as soon as it answers."""
     library = Library(open_shelf(service.root))
     token = _choose_token(service)
-    rules = Rules(_own_names(service), token)
+    rules = AccessRules(_own_names(service), token)
     listener = _listen(service)
     port = int(listener.getsockname()[1])
     server = make_server(library, rules)
@@ -59,7 +59,7 @@ def serve(service: Service, tell: Callable[[Address], None]) -> None:
         server.run(sockets=[listener])
 
 
-def make_server(library: Library, rules: Rules) -> uvicorn.Server:
+def make_server(library: Library, rules: AccessRules) -> uvicorn.Server:
     """Return a server of the page that says nothing of itself and ends its streams when told."""
     server: uvicorn.Server
     config = uvicorn.Config(

@@ -38,7 +38,7 @@ _FEW = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CurveLine:
     """The numbers of one line; replaced as a whole, so that any thread may read them."""
 
     rows: int = 0
@@ -53,7 +53,7 @@ class Line:
     is_whole: bool = False
 
 
-class Digest:
+class RunSummary:
     """Follows a run's metrics for the few numbers of the list, in a few kilobytes."""
 
     def __init__(self, directory: RunDirectory) -> None:
@@ -74,7 +74,7 @@ class Digest:
         self._training: Score | None = None
         self._best: Score | None = None
         self._rows = 0
-        self.line = Line(measure=self._measure)
+        self.line = CurveLine(measure=self._measure)
 
     @property
     def has_news(self) -> bool:
@@ -119,7 +119,7 @@ class Digest:
     def _measured(self, row: Row) -> Score | None:
         return self._measure.of(row, _steps(row))
 
-    def _sum_up(self, *, is_whole: bool) -> Line:
+    def _sum_up(self, *, is_whole: bool) -> CurveLine:
         iteration, steps, episodes = (self._counters.get(counter, 0) for counter in COUNTERS)
         name = self._measure.metric
         found = self._buckets.over(name, "env_steps")
@@ -127,7 +127,7 @@ class Digest:
             name = TRAINING_RETURN
             found = self._buckets.over(name, "env_steps")
         final = self._final()
-        return Line(
+        return CurveLine(
             rows=self._rows,
             counters=(iteration, steps, episodes),
             measure=self._measure,

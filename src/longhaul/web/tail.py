@@ -137,7 +137,7 @@ EVERYTHING: Decoder = msgspec.json.Decoder(Row)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LogPiece:
     """Some rows of a log, and where reading stands."""
 
     rows: list[Row]
@@ -171,7 +171,7 @@ class Tail:
         self.offset = 0
         self.size = 0
 
-    def next_piece(self) -> Piece:
+    def next_piece(self) -> LogPiece:
         """Return the rows that follow those already read, about `PIECE_BYTES` of them."""
         segments = [one for one in list_segments(self._path) if is_regular(one.path)]
         sealed = sum(segment.length for segment in segments)
@@ -187,12 +187,12 @@ class Tail:
                 content, skipped = self._from_file(sealed)
         except FileNotFoundError:
             # A piece got another name in the meantime; the next call finds it.
-            return Piece([], self.offset, is_last=False)
+            return LogPiece([], self.offset, is_last=False)
         except OSError:
-            return Piece([], self.offset)
+            return LogPiece([], self.offset)
         rows, bad = decode_lines(content, self._decoder)
         is_last = self.offset >= self.size or self.offset == begin
-        return Piece(rows, begin, restarted, is_last, skipped + bad)
+        return LogPiece(rows, begin, restarted, is_last, skipped + bad)
 
     def read_from(self, begin: int, end: int) -> list[Row]:
         """Return the rows between two offsets that pieces began at."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from longhaul.app.artefacts.caption import Narrator
+from longhaul.app.artefacts.caption import CaptionWriter
 from longhaul.core.env import Array
 from longhaul.core.spaces import Discrete, EnvSpec, Part
 from longhaul.engine.episode_player import Moment
@@ -25,7 +25,7 @@ def moment(shown: dict[str, Array]) -> Moment:
 
 def test_shares_that_a_policy_shows_are_bars_with_their_names() -> None:
     names = {"experts": ("calm", "bold"), "mood": ("good", "bad")}
-    narrator = Narrator(SPEC, {}, names)
+    narrator = CaptionWriter(SPEC, {}, names)
     shown = {"experts": np.array([[0.25, 0.75]], np.float32), "mood": np.array([1])}
     bars = dict(narrator.caption(moment(shown)).bars)
     assert [(bar.name, bar.figure) for bar in bars["experts"]] == [
@@ -37,6 +37,6 @@ def test_shares_that_a_policy_shows_are_bars_with_their_names() -> None:
 
 def test_what_has_no_names_is_numbered() -> None:
     shown = {"parts": np.array([[0.5, 0.5]], np.float32), "sure": np.array([0.7], np.float32)}
-    bars = dict(Narrator(SPEC, {}).caption(moment(shown)).bars)
+    bars = dict(CaptionWriter(SPEC, {}).caption(moment(shown)).bars)
     assert [bar.name for bar in bars["parts"]] == ["0", "1"]
     assert [(bar.name, bar.figure) for bar in bars["sure"]] == [("mean", "0.70")]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from longhaul.app.artefacts.records import record_run
-from longhaul.app.diagnose.verify import Trial, verify
+from longhaul.app.diagnose.verify import Interruption, verify
 from longhaul.app.evaluation.load import Run
 from longhaul.app.inspect.runs import list_tools, run_tool
 from longhaul.app.session.run import run_session
@@ -106,7 +106,7 @@ def test_runs_with_a_tail_go_on_bit_for_bit(tmp_path: Path, overlap: str, unit: 
         "options.tail.filter_window=1",
         "options.tail.filter_lost=0.1",
     )
-    assert verify(small_config("fish", *flags), Trial(iterations=6, interruptions=3)).equal
+    assert verify(small_config("fish", *flags), Interruption(iterations=6, interruptions=3)).equal
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_a_tail_a_gate_and_a_curriculum_in_mid_flight_go_on_bit_for_bit(tmp_path
         *(f"options.training.gate.{name}={value}" for name, value in gate.items()),
     )
     config = small_config("fish", *flags)
-    assert verify(config, Trial(iterations=14, interruptions=3)).equal
+    assert verify(config, Interruption(iterations=14, interruptions=3)).equal
     events = read_rows(finished_run(tmp_path / "run", *flags, task="fish").events).rows
     movers = {event["controller"] for event in events if event.get("moves")}
     assert {"tail", "penalty-gate"} <= movers

@@ -9,7 +9,7 @@ from longhaul.app.bench.training import (
     OURS,
     ROLLOUTS,
     BenchRequest,
-    Stopwatch,
+    IterationTimer,
     bench_training,
     measure_run,
     only_training,
@@ -48,7 +48,7 @@ def test_steps_are_enough_when_none_are_asked_for() -> None:
 
 
 def test_a_signal_ends_the_whole_measurement() -> None:
-    class Terminated(Stopwatch):
+    class Terminated(IterationTimer):
         """Is there when the run's first iteration begins, and asks for its end."""
 
         def __call__(self, progress: Progress) -> str | None:
@@ -62,7 +62,7 @@ def test_a_signal_ends_the_whole_measurement() -> None:
 
 
 def test_a_stopwatch_needs_an_iteration_after_the_first() -> None:
-    watch = Stopwatch()
+    watch = IterationTimer()
     watch(Progress())
     watch(Progress(1, 32))
     with pytest.raises(ConfigError, match="raise --total-timesteps"):

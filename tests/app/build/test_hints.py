@@ -13,7 +13,7 @@ import pytest
 from longhaul.app.build.components import build_task
 from longhaul.app.build.hints import build_hints, most_entropy, run_facts
 from longhaul.app.build.sources import ConfigSources, resolve
-from longhaul.app.diagnose.verify import Trial, verify
+from longhaul.app.diagnose.verify import Interruption, verify
 from longhaul.app.evaluation.load import Run
 from longhaul.app.inspect.hint_replay import replay_hints
 from longhaul.core.control import Progress
@@ -116,7 +116,7 @@ def test_a_run_that_learns_says_nothing(tmp_path: Path) -> None:
 
 def test_hints_are_the_same_after_every_interruption() -> None:
     config = small_config("gym:CartPole-v1", *TALKATIVE)
-    result = verify(config, Trial(iterations=8, interruptions=3))
+    result = verify(config, Interruption(iterations=8, interruptions=3))
     assert result.equal, result.as_text()
 
 
@@ -169,7 +169,7 @@ class Loud:
     timed: bool = False
     reads: tuple[str, ...] = ("rollout/*",)
 
-    def judge(self, recent: Recent) -> Finding | None:
+    def evaluate_actions(self, recent: Recent) -> Finding | None:
         return Finding("It is loud.", "It always is.", "Turn it down.")
 
 

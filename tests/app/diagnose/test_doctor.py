@@ -7,8 +7,8 @@ import pytest
 
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.diagnose.doctor import (
+    DoctorFinding,
     Examination,
-    Finding,
     TaskExamination,
     examine,
     examine_apart,
@@ -99,7 +99,7 @@ def test_trials_need_a_task() -> None:
 
 
 def test_one_bad_finding_or_trial_is_enough() -> None:
-    good, bad = Finding("a", good=True, detail=""), Finding("b", good=False, detail="")
+    good, bad = DoctorFinding("a", good=True, detail=""), DoctorFinding("b", good=False, detail="")
     assert Examination((good,)).healthy
     assert not Examination((good, bad)).healthy
     assert "BAD" in Examination((good, bad)).as_text()

@@ -12,7 +12,7 @@ from longhaul.cli.main import app
 from longhaul.core.errors import ConfigError
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.faults import Border, Listeners
+from longhaul.envs.faults import FaultPolicy, Listeners
 from longhaul.envs.gymnasium.env import GymnasiumFactory, gymnasium_envs
 from longhaul.envs.processes.repro import write_repro
 from longhaul.envs.processes.vector import ProcessVectorEnv
@@ -30,7 +30,7 @@ def repro_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         1,
         DerivedSeeds(Seeds(3)),
         config=ProcessesConfig(workers=1),
-        border=Border(
+        border=FaultPolicy(
             listeners=Listeners(on_repro=lambda repro: written.append(write_repro(repro, folder)))
         ),
     )

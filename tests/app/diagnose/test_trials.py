@@ -10,8 +10,8 @@ from longhaul.app.diagnose.trial_report import TrialRow, Trials
 from longhaul.app.diagnose.trials import (
     REPORT,
     SUMMARY,
+    DoctorTrial,
     Seen,
-    Trial,
     TrialRequest,
     modes,
     observe,
@@ -32,7 +32,7 @@ def toy(name: str) -> SingleEnvs:
 
 def seen(name: str, mode: Runtime = "serial") -> Seen:
     stages: list[str] = []
-    found = observe(Trial(toy(name), mode, 2, EnvConfig()), stages.append)
+    found = observe(DoctorTrial(toy(name), mode, 2, EnvConfig()), stages.append)
     assert stages[0] == "construct"
     if found.outcome == "ok":
         assert stages == ["construct", "reset", "step", "close"]

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from longhaul.app.build.sources import ConfigSources, resolve
-from longhaul.app.diagnose.verify import ODD_ENVS, Trial, compare, odd_sized, verify
+from longhaul.app.diagnose.verify import ODD_ENVS, Interruption, compare, odd_sized, verify
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.runs.checkpoints.inspect import list_checkpoints
 from tests.app.small import CARTPOLE, finished_run, small_config
 
-TRIAL = Trial(iterations=6, interruptions=2)
+TRIAL = Interruption(iterations=6, interruptions=2)
 CORE = ("policy.core_size=16", "policy.memory_length=8", "policy.core_heads=2")
 EVERYTHING = (
     *CORE,
@@ -82,7 +82,7 @@ def test_an_interrupted_run_ends_with_the_same_bytes(task: str, overrides: tuple
 
 
 def test_the_logs_and_every_part_of_the_checkpoint_are_compared() -> None:
-    result = verify(small_config(), Trial(iterations=3, interruptions=1))
+    result = verify(small_config(), Interruption(iterations=3, interruptions=1))
     files = {file.file: file.size for file in result.files}
     parts = {name.partition("/")[2] for name in files} - {""}
     assert files.keys() >= LOGS
@@ -91,7 +91,7 @@ def test_the_logs_and_every_part_of_the_checkpoint_are_compared() -> None:
 
 
 def test_a_replay_is_a_part_of_its_own_in_the_checkpoint() -> None:
-    result = verify(small_config(CARTPOLE, *REPLAY), Trial(iterations=3, interruptions=1))
+    result = verify(small_config(CARTPOLE, *REPLAY), Interruption(iterations=3, interruptions=1))
     assert "replay.safetensors" in {file.file.partition("/")[2] for file in result.files}
 
 
@@ -132,7 +132,7 @@ def test_a_file_that_only_one_run_has_counts_as_different(tmp_path: Path) -> Non
 
 def test_a_short_run_is_made_long_enough_for_its_interruptions() -> None:
     # Three iterations fill total_timesteps; the interruptions come after that.
-    result = verify(small_config(CARTPOLE, "total_timesteps=96"), Trial(iterations=8))
+    result = verify(small_config(CARTPOLE, "total_timesteps=96"), Interruption(iterations=8))
     last = next(file.file for file in result.files if "/" in file.file)
     assert last.startswith(f"step-{8 * 32:012d}")
 
@@ -144,9 +144,9 @@ def test_an_environment_without_exact_states_is_refused_with_its_tier() -> None:
 
 def test_a_trial_without_an_interruption_proves_nothing_and_is_refused() -> None:
     with pytest.raises(ConfigError, match="--iterations must be at least 2"):
-        Trial(iterations=1)
+        Interruption(iterations=1)
     with pytest.raises(ConfigError, match="--interruptions must be at least 1"):
-        Trial(interruptions=0)
+        Interruption(interruptions=0)
 
 
 def test_an_overlapped_trial_has_an_odd_number_of_environments_unless_one_is_given(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from longhaul.core.env import Slots, empty_actions
+from longhaul.core.env import StepBuffers, empty_actions
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.spaces import Continuous, Discrete, MultiDiscrete, Part, Tier
 from longhaul.envs.gymnasium.env import GymnasiumEnv, GymnasiumFactory, describe, gymnasium_envs
@@ -146,7 +146,7 @@ def test_masks_are_found_at_the_first_reset(name: str, masks: str) -> None:
 def test_taxis_mask_is_the_one_gymnasium_gives() -> None:
     env = GymnasiumEnv("Taxi-v3")
     raw = gym.make("Taxi-v3")
-    slots = Slots.allocate(env.spec, 1)
+    slots = StepBuffers.allocate(env.spec, 1)
     env.bind(slots)
     env.reset(3, None)
     state, info = raw.reset(seed=3)
@@ -157,7 +157,7 @@ def test_taxis_mask_is_the_one_gymnasium_gives() -> None:
 
 def test_a_mask_of_several_choices_is_laid_side_by_side() -> None:
     env = GymnasiumEnv(fake_id("SplitMaskedWalk"))
-    slots = Slots.allocate(env.spec, 1)
+    slots = StepBuffers.allocate(env.spec, 1)
     env.bind(slots)
     env.reset(0, -1.0)
     assert env.spec.action == MultiDiscrete((3, 2))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from longhaul.core.env import Array, Slots
+from longhaul.core.env import Array, StepBuffers
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.spaces import Continuous, Discrete, EnvSpec, MultiDiscrete, Part
 from longhaul.envs.gymnasium.spaces import ObservationLayout, action_codec
@@ -17,7 +17,7 @@ from longhaul.envs.gymnasium.spaces import ObservationLayout, action_codec
 def written(space: spaces.Space[Any], obs: Any) -> dict[str, Array]:
     layout = ObservationLayout(space)
     spec = EnvSpec("test", layout.parts, Discrete(2))
-    slots = Slots.allocate(spec, 1)
+    slots = StepBuffers.allocate(spec, 1)
     for part in slots.obs.values():
         part.fill(9)  # what an earlier observation left behind
     row = {name: part[0] for name, part in slots.obs.items()}

@@ -10,7 +10,7 @@ import pytest
 from longhaul.core.env import SingleEnvs
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.faults import Border, Fault, Listeners, Repro
+from longhaul.envs.faults import Fault, FaultPolicy, Listeners, Repro
 from longhaul.envs.processes.vector import ProcessVectorEnv
 from tests.contracts.vector_env_contract import SEEDS
 
@@ -55,7 +55,7 @@ def launch(reports: Reports) -> Iterator[Launch]:
         seeds: EpisodeSeeds = SEEDS,
         most_dropped: int = 100,
     ) -> ProcessVectorEnv:
-        border = Border(most_dropped, reports.listeners)
+        border = FaultPolicy(most_dropped, reports.listeners)
         vector = ProcessVectorEnv(source, count, seeds, config=config, border=border)
         made.append(vector)
         return vector

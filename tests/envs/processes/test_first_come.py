@@ -16,7 +16,7 @@ from longhaul.core.errors import EnvError
 from longhaul.core.seeds import EpisodeSeeds, ListedSeeds
 from longhaul.core.spaces import Tier
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.faults import Border
+from longhaul.envs.faults import FaultPolicy
 from longhaul.envs.processes.first_come import FirstComeVectorEnv
 from longhaul.envs.serial import SerialVectorEnv
 from tests.contracts.vector_env_contract import (
@@ -63,7 +63,7 @@ def open_envs(reports: Reports) -> Iterator[Open]:
     def open_envs(
         source: SingleEnvs, count: int = 3, config: ProcessesConfig = QUICK
     ) -> FirstComeVectorEnv:
-        border = Border(listeners=reports.listeners)
+        border = FaultPolicy(listeners=reports.listeners)
         vector = FirstComeVectorEnv(
             source, count, SEEDS, config=replace(config, workers=0), border=border
         )

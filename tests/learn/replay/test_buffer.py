@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from longhaul.core.errors import CheckpointError
 from longhaul.core.rollout import Rollout
 from longhaul.learn.config import ReplayConfig
-from longhaul.learn.replay.buffer import Drawn, PrioritizedReplay
+from longhaul.learn.replay.buffer import PrioritizedReplay, ReplaySample
 from longhaul.learn.replay.sum_tree import Weights
 from tests.learn.fakes import generator, random_rollout
 
@@ -31,7 +31,7 @@ def push(replay: PrioritizedReplay, seed: int, priorities: Weights | None = None
     replay.push(pieces, priorities)
 
 
-def draw(replay: PrioritizedReplay, *, alpha: float = 0.6, beta: float = 0.4) -> Drawn:
+def draw(replay: PrioritizedReplay, *, alpha: float = 0.6, beta: float = 0.4) -> ReplaySample:
     return replay.draw(alpha=alpha, beta=beta, noise_seed=0)
 
 

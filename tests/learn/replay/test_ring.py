@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from longhaul.core.errors import ConfigError
 from longhaul.core.rollout import Bootstrap, Rollout
 from longhaul.learn.config import ReplayConfig
-from longhaul.learn.replay.plan import Layout, Piece, ReplayPlan
+from longhaul.learn.replay.plan import ReplayLayout, ReplayPlan, StoredArray
 from longhaul.learn.replay.ring import Ring
 from longhaul.learn.replay.sequences import cut_up
 from tests.learn.fakes import random_rollout
@@ -43,7 +43,7 @@ def _as_pixels(bootstrap: Bootstrap) -> Bootstrap:
 
 
 def ring_for(pieces: Rollout, capacity: int, cut_room: float) -> Ring:
-    layout = Layout.of(pieces)
+    layout = ReplayLayout.of(pieces)
     config = ReplayConfig(capacity=capacity * layout.length, cut_room=cut_room)
     return Ring(layout, ReplayPlan.of(layout, config))
 
@@ -157,10 +157,10 @@ def test_only_what_is_filled_is_saved() -> None:
     assert state["sequences"]["obs.x"].base is not None  # a view: nothing is copied to be saved
 
 
-FRAMES = Layout(
+FRAMES = ReplayLayout(
     length=16,
-    obs={"obs": Piece((4, 84, 84), np.dtype(np.uint8))},
-    action=Piece((), np.dtype(np.int64)),
+    obs={"obs": StoredArray((4, 84, 84), np.dtype(np.uint8))},
+    action=StoredArray((), np.dtype(np.int64)),
     choices=0,
     memory={},
 )
@@ -182,7 +182,7 @@ def test_two_gibibytes_hold_nearly_as_many_frames_as_without_sequences() -> None
 
 
 def test_the_plan_counts_what_the_ring_takes() -> None:
-    layout = Layout.of(sequences(0))
+    layout = ReplayLayout.of(sequences(0))
     plan = ReplayPlan.of(layout, ReplayConfig(capacity=400, cut_room=0.5))
     ring = Ring(layout, plan)
     arrays = [array for _, array in ring._sequence_arrays() + ring._cut_arrays()]

@@ -25,7 +25,7 @@ from longhaul.learn.config import (
 )
 from longhaul.learn.metrics import METRICS
 from longhaul.learn.ppo import PPO
-from longhaul.learn.replay.buffer import Drawn, PrioritizedReplay
+from longhaul.learn.replay.buffer import PrioritizedReplay, ReplaySample
 from longhaul.learn.replay.sum_tree import Indices, Weights
 from longhaul.learn.returns import Trajectory, vtrace
 from longhaul.learn.vtrace import VTrace
@@ -58,7 +58,7 @@ def memory(request: pytest.FixtureRequest) -> bool:
 class SetReplay(PrioritizedReplay):
     """Gives one sample and takes notes."""
 
-    def __init__(self, drawn: Drawn) -> None:
+    def __init__(self, drawn: ReplaySample) -> None:
         super().__init__(REPLAY, generator())
         self.drawn = drawn
         self.revalued: Weights | None = None
@@ -69,7 +69,7 @@ class SetReplay(PrioritizedReplay):
     def due(self) -> int:
         return 1
 
-    def draw(self, *, alpha: float, beta: float, noise_seed: int) -> Drawn:
+    def draw(self, *, alpha: float, beta: float, noise_seed: int) -> ReplaySample:
         return self.drawn
 
     def revalue(self, places: Indices, priorities: Weights) -> None:
@@ -90,10 +90,10 @@ def updated(
     return policy
 
 
-def drawn_sample(seed: int, *, memory: bool) -> Drawn:
+def drawn_sample(seed: int, *, memory: bool) -> ReplaySample:
     rollout = random_rollout(seed, steps=8, rows=6, chunk=8, hidden=16 * memory)
     weight = torch.rand(6, generator=torch.Generator().manual_seed(seed))
-    return Drawn(rollout, np.arange(6), weight)
+    return ReplaySample(rollout, np.arange(6), weight)
 
 
 @pytest.mark.parametrize("normalise", [False, True])
@@ -115,7 +115,7 @@ def test_the_replay_loss_is_that_of_the_plain_formula(*, memory: bool, normalise
 
     theirs = make_policy(memory=memory)
     rollout = drawn.rollout
-    judged = theirs.judge(rollout.sequences(), settings)
+    evaluated = theirs.evaluate_actions(rollout.sequences(), settings)
     chosen = rollout.trainable
     with torch.no_grad():
         cuts, last = rollout.truncations, rollout.last
@@ -125,15 +125,15 @@ def test_the_replay_loss_is_that_of_the_plain_formula(*, memory: bool, normalise
             truncation_value=theirs.value(cuts.obs, cuts.memory, settings),
             last_value=theirs.value(last.obs, last.memory, settings),
         )
-        log_ratio = torch.where(chosen, judged.log_prob - rollout.log_prob, 0.0)
-        traced = vtrace(trajectory, judged.value, log_ratio, discount=0.99, decay=1.0)
+        log_ratio = torch.where(chosen, evaluated.log_prob - rollout.log_prob, 0.0)
+        traced = vtrace(trajectory, evaluated.value, log_ratio, discount=0.99, decay=1.0)
     advantage = traced.advantage[chosen]
     if normalise:
         advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     weight = drawn.weight.expand(8, 6)[chosen]
     loss = 0.7 * (
-        -0.3 * (weight * traced.rho[chosen] * advantage * judged.log_prob[chosen]).mean()
-        + 0.5 * (weight * (judged.value - traced.target)[chosen].square()).mean()
+        -0.3 * (weight * traced.rho[chosen] * advantage * evaluated.log_prob[chosen]).mean()
+        + 0.5 * (weight * (evaluated.value - traced.target)[chosen].square()).mean()
     )
     loss.backward()
     for name, parameter in theirs.named_parameters():
@@ -153,20 +153,20 @@ def test_priorities_after_use_are_those_of_the_errors(make_learner: Make) -> Non
     settings = settings_for(CONFIG)
     rollout = drawn.rollout
     with torch.no_grad():
-        judged = policy.judge(rollout.sequences(), settings)
+        evaluated = policy.evaluate_actions(rollout.sequences(), settings)
         trajectory = Trajectory.of(
             rollout,
             rollout.reward,
             truncation_value=policy.value(rollout.truncations.obs, {}, settings),
             last_value=policy.value(rollout.last.obs, {}, settings),
         )
-        log_ratio = torch.where(rollout.trainable, judged.log_prob - rollout.log_prob, 0.0)
-        target = vtrace(trajectory, judged.value, log_ratio, discount=0.99, decay=1.0).target
+        log_ratio = torch.where(rollout.trainable, evaluated.log_prob - rollout.log_prob, 0.0)
+        target = vtrace(trajectory, evaluated.value, log_ratio, discount=0.99, decay=1.0).target
     make_learner(policy, CONFIG, generator(), replay).update(random_rollout(0), settings)
     expected = []
     for row in range(6):
         steps = [t for t in range(8) if rollout.trainable[t, row]]
-        errors = [abs(float(target[t, row] - judged.value[t, row])) for t in steps]
+        errors = [abs(float(target[t, row] - evaluated.value[t, row])) for t in steps]
         expected.append(slow_priority(errors, 0.9))
     assert replay.revalued is not None
     np.testing.assert_allclose(replay.revalued, expected, rtol=1e-4)

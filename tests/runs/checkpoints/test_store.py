@@ -13,7 +13,7 @@ from longhaul.core.errors import CheckpointError, ConfigError, NumericalError, R
 from longhaul.core.settings import Setting, Settings, SettingValue
 from longhaul.runs.checkpoints.inspect import read_latest, verify
 from longhaul.runs.checkpoints.manifest import Stamp
-from longhaul.runs.checkpoints.store import CheckpointStore, Snapshot, load_newest
+from longhaul.runs.checkpoints.store import CheckpointContent, CheckpointStore, load_newest
 from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.durable import Digest
 from tests.runs.conftest import IDENTITY, FakeClock, assert_same, listing, make_snapshot, make_state
@@ -42,7 +42,7 @@ def test_a_checkpoint_gives_back_what_was_saved(make_store: MakeStore) -> None:
 @pytest.mark.parametrize("value", [True, 3, 2**80, float("inf"), 0.1, "x", ((1, 2.0), ("$a",)), ()])
 def test_settings_keep_value_and_type(make_store: MakeStore, value: SettingValue) -> None:
     settings = Settings([Setting("it", value, "any")])  # type: ignore[list-item]  # any kind
-    make_store().save(Snapshot(Progress(1, 1, 0), settings, {"a": {}}, {}))
+    make_store().save(CheckpointContent(Progress(1, 1, 0), settings, {"a": {}}, {}))
     loaded = make_store().load_newest()
     assert loaded is not None
     assert repr(loaded.manifest.settings["it"]) == repr(value)
@@ -88,7 +88,7 @@ def test_iterations_without_steps_have_checkpoints_of_their_own(make_store: Make
     store = make_store()
     settings = Settings([])
     names = [
-        store.save(Snapshot(Progress(i, 50, 0), settings, {"a": {"i": i}}, {})).name
+        store.save(CheckpointContent(Progress(i, 50, 0), settings, {"a": {"i": i}}, {})).name
         for i in (1, 2, 12)
     ]
     assert names == ["step-000000000050", "step-000000000050.2", "step-000000000050.12"]
@@ -100,7 +100,7 @@ def test_iterations_without_steps_have_checkpoints_of_their_own(make_store: Make
 def test_more_than_twelve_digits_of_steps_are_newer_still(make_store: MakeStore) -> None:
     store = make_store()
     for steps in (10**12 - 1, 10**12):
-        store.save(Snapshot(Progress(steps, steps, 0), Settings([]), {"a": {}}, {}))
+        store.save(CheckpointContent(Progress(steps, steps, 0), Settings([]), {"a": {}}, {}))
     loaded = make_store().load_newest()
     assert loaded is not None
     assert loaded.manifest.progress.env_steps == 10**12
@@ -164,14 +164,14 @@ def test_a_disk_that_fills_up_leaves_the_old_checkpoint_and_no_rubbish(tmp_path:
 
 @pytest.mark.parametrize("name", ["", "A", "a/b", "..", "x" * 81, "state"])
 def test_a_part_name_that_could_not_be_a_file_is_refused(make_store: MakeStore, name: str) -> None:
-    snapshot = Snapshot(Progress(1, 1, 0), Settings([]), {name: {}}, {})
+    snapshot = CheckpointContent(Progress(1, 1, 0), Settings([]), {name: {}}, {})
     with pytest.raises(ConfigError, match="part of a checkpoint"):
         make_store().save(snapshot)
 
 
 def test_a_state_that_cannot_be_saved_leaves_nothing_behind(make_store: MakeStore) -> None:
     store = make_store()
-    snapshot = Snapshot(Progress(1, 1, 0), Settings([]), {"learner": {"a": object()}}, {})
+    snapshot = CheckpointContent(Progress(1, 1, 0), Settings([]), {"learner": {"a": object()}}, {})
     with pytest.raises(CheckpointError, match=r"learner/a is a builtins\.object"):
         store.save(snapshot)
     assert not store.folder.exists()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from longhaul.core.env import Floats, Slots, Start
+from longhaul.core.env import Floats, Start, StepBuffers
 from longhaul.core.settings import Settings
 from longhaul.tasks.fish.options import FishOptions, FishStartOptions, NeighbourOptions
 from longhaul.tasks.fish.world.school import SchoolFactory, Schools
@@ -30,7 +30,7 @@ class Tank:
     """Schools bound to arrays one can read."""
 
     schools: Schools
-    slots: Slots
+    slots: StepBuffers
 
     @property
     def obs(self) -> Floats:
@@ -58,7 +58,7 @@ def tank(
 ) -> Tank:
     """Return schools with these options at the beginning of the episodes of `seeds`."""
     schools = SchoolFactory(options)(len(seeds))
-    slots = Slots.allocate(schools.spec, schools.count * schools.spec.rows)
+    slots = StepBuffers.allocate(schools.spec, schools.count * schools.spec.rows)
     schools.bind(slots)
     if settings is not None:
         schools.configure(settings)

@@ -15,7 +15,7 @@ from longhaul.tasks.mario.evaluation import (
     record,
     wilson,
 )
-from longhaul.tasks.mario.options import Options
+from longhaul.tasks.mario.options import MarioOptions
 
 
 def episode(reason: str, progress: float, stage: str = "1-1") -> Episode:
@@ -64,14 +64,14 @@ def test_several_stages_get_a_row_each() -> None:
 
 
 def test_a_suite_begins_at_true_starts_whatever_training_does() -> None:
-    options = Options(stages=("1-1", "1-2"), final_episodes=3, script="RIGHT:9")
+    options = MarioOptions(stages=("1-1", "1-2"), final_episodes=3, script="RIGHT:9")
     suite = MarioEvaluation(options, "").find("final")
     assert [case.start for case in suite.cases] == [("stage", "1-1"), ("stage", "1-2")] * 3
     assert len({case.seed for case in suite.cases}) == 6
 
 
 def test_numbers_rotate_the_seeds_and_stages_are_suites() -> None:
-    evaluation = MarioEvaluation(Options(), "")
+    evaluation = MarioEvaluation(MarioOptions(), "")
     seeds = {evaluation.find(f"rehearsal-{number}").cases[0].seed for number in range(5)}
     assert len(seeds) == 5
     assert evaluation.find("4-2").cases[0].start == ("stage", "4-2")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longhaul.core.env import Slots
+from longhaul.core.env import StepBuffers
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part
@@ -25,7 +25,7 @@ class Bench:
         self.figures = np.zeros((1, at.FIGURES), np.int32)
         self.figures[0, [at.X, at.BEST_X]] = x
         spec = EnvSpec("m", {"x": Part((1,))}, Discrete(2), terms=TermReward().terms)
-        self.slots = Slots.allocate(spec, 1)
+        self.slots = StepBuffers.allocate(spec, 1)
         self.pay = TermPay(options, 1)
         self.pay.bind(self.figures, self.slots)
         self.pay.begin(np.array([0]))

@@ -7,7 +7,7 @@ import pytest
 from longhaul.core.errors import ConfigError
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.game.options import GameOptions
-from longhaul.tasks.mario.options import Options
+from longhaul.tasks.mario.options import MarioOptions
 from longhaul.tasks.mario.probe import probe_actions, run_probe, with_forward_action
 
 
@@ -32,7 +32,7 @@ def test_a_script_without_forward_needs_no_probe(cartridge: Cartridge) -> None:
 
 def test_a_script_nobody_can_play_is_refused_at_once() -> None:
     with pytest.raises(ConfigError, match="there is no button 'JUMP'"):
-        Options(script="FORWARD:3,JUMP")
+        MarioOptions(script="FORWARD:3,JUMP")
 
 
 def test_more_than_a_set_and_a_stage_is_refused() -> None:

@@ -13,7 +13,7 @@ from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
-from longhaul.core.env import Slots, VectorEnv
+from longhaul.core.env import StepBuffers, VectorEnv
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.envs.serial import BatchedVectorEnv
 from longhaul.runs.reader import read_metrics
@@ -60,9 +60,9 @@ class TestStandInContract(VectorEnvContract):
             vector.close()
 
 
-def begin(options: GameOptions) -> tuple[Games, Slots]:
+def begin(options: GameOptions) -> tuple[Games, StepBuffers]:
     factory = GameFactory(options, stand_in())
-    games, slots = factory(1), Slots.allocate(factory.spec, 1)
+    games, slots = factory(1), StepBuffers.allocate(factory.spec, 1)
     games.bind(slots)
     games.reset(np.arange(1), np.array([7]), [None])
     return games, slots
@@ -77,7 +77,7 @@ def play(games: Games, actions: list[int]) -> str:
     return games.ending(0).reason
 
 
-def careful(slots: Slots, last: int) -> int:
+def careful(slots: StepBuffers, last: int) -> int:
     """Return what a careful player does: run, and jump in front of pits, steps and walkers."""
     tiles, on_ground = slots.obs["tiles"][0], slots.obs["numbers"][0, 2] > 0
     if not on_ground:

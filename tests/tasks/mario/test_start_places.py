@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from longhaul.core.env import Episode, Slots
+from longhaul.core.env import Episode, StepBuffers
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.envs.checks import check_seeds
 from longhaul.envs.serial import BatchedVectorEnv
-from longhaul.tasks.mario.options import HARD_SHARE, Options, StartOptions
+from longhaul.tasks.mario.options import HARD_SHARE, MarioOptions, StartOptions
 from longhaul.tasks.mario.source import GameSource
 from longhaul.tasks.mario.start_places import HARD, REACH, hard_envs
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("cartridge")
 GAMES = 8
 
 
-def vector(options: Options, share: float = 0.7) -> BatchedVectorEnv:
+def vector(options: MarioOptions, share: float = 0.7) -> BatchedVectorEnv:
     source = GameSource(options.games(), "")
     env = BatchedVectorEnv(
         hard_envs(source, options.starts), GAMES, DerivedSeeds(Seeds(5)), threads=1
@@ -39,7 +39,7 @@ def play(env: BatchedVectorEnv, *, steps: int, seed: int = 0) -> list[Episode]:
 
 @pytest.fixture(scope="module")
 def played() -> list[Episode]:
-    env = vector(Options(starts=StartOptions(share=0.7), stagnation_limit=12))
+    env = vector(MarioOptions(starts=StartOptions(share=0.7), stagnation_limit=12))
     env.reset()
     return play(env, steps=250)
 
@@ -65,14 +65,14 @@ def test_a_reach_is_where_the_episode_ended(played: list[Episode]) -> None:
 
 def test_the_floor_of_fresh_starts_holds_whatever_the_setting_says() -> None:
     starts = StartOptions(share=0.1, fresh_floor=0.9)
-    env = vector(Options(starts=starts, stagnation_limit=12), share=1.0)
+    env = vector(MarioOptions(starts=starts, stagnation_limit=12), share=1.0)
     env.reset()
     episodes = play(env, steps=250)
     assert np.mean([episode.metrics[HARD] for episode in episodes]) < 0.4
 
 
 def test_a_restored_batch_deals_the_same_starts() -> None:
-    options = Options(starts=StartOptions(share=0.7), sticky=0.25, stagnation_limit=12)
+    options = MarioOptions(starts=StartOptions(share=0.7), sticky=0.25, stagnation_limit=12)
     first = vector(options)
     first.reset()
     play(first, steps=120)
@@ -85,13 +85,13 @@ def test_a_restored_batch_deals_the_same_starts() -> None:
     same_slots(first.slots, second.slots)
 
 
-def same_slots(one: Slots, other: Slots) -> None:
+def same_slots(one: StepBuffers, other: StepBuffers) -> None:
     for name, part in one.obs.items():
         assert np.array_equal(part, other.obs[name])
     assert np.array_equal(one.reward, other.reward)
 
 
 def test_before_settings_ask_for_it_a_seed_alone_decides() -> None:
-    options = Options(starts=StartOptions(share=0.7), stagnation_limit=6)
+    options = MarioOptions(starts=StartOptions(share=0.7), stagnation_limit=6)
     source = GameSource(options.games(), "")
     assert check_seeds(hard_envs(source, options.starts)).honest

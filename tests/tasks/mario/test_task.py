@@ -16,12 +16,12 @@ from longhaul.envs.config import EnvConfig
 from longhaul.nets.config import PolicyConfig
 from longhaul.tasks.kind import TaskRequest
 from longhaul.tasks.mario.console.game import Cartridge
-from longhaul.tasks.mario.options import HelpOptions, Options, ScheduleOptions, StartOptions
+from longhaul.tasks.mario.options import HelpOptions, MarioOptions, ScheduleOptions, StartOptions
 from longhaul.tasks.mario.source import GameSource
 from longhaul.tasks.mario.task import TASK, settings_of, summarise
 
 
-def request(options: Options, argument: str = "") -> TaskRequest:
+def request(options: MarioOptions, argument: str = "") -> TaskRequest:
     return TaskRequest(argument, options, EnvConfig(), PolicyConfig(hidden=(8,)))
 
 
@@ -29,7 +29,7 @@ def request(options: Options, argument: str = "") -> TaskRequest:
 def test_a_preset_can_be_built(name: str, cartridge: Cartridge) -> None:
     values = tomllib.loads((TASK.presets / f"{name}.toml").read_text())
     config = from_values({"task": "mario", **values})
-    options = convert(config.options, Options, where="options")
+    options = convert(config.options, MarioOptions, where="options")
     task = TASK.build(TaskRequest("", options, config.env, config.policy))
     assert isinstance(task.envs, BatchedEnvs)
     assert sum(p.numel() for p in task.make_policy().parameters()) > 10_000
@@ -42,10 +42,10 @@ def test_the_presets_of_the_guide_are_there() -> None:
 
 
 def test_training_may_be_stickier_than_what_is_measured() -> None:
-    options = Options(sticky=0.25, training_sticky=0.4)
+    options = MarioOptions(sticky=0.25, training_sticky=0.4)
     task = TASK.build(request(options))
     assert options.games().sticky == 0.4
-    assert Options(sticky=0.25).games().sticky == 0.25
+    assert MarioOptions(sticky=0.25).games().sticky == 0.25
     assert task.evaluation.suite is not None
     envs = task.evaluation.suite("final").envs
     assert isinstance(envs, BatchedEnvs)
@@ -56,35 +56,35 @@ def test_training_may_be_stickier_than_what_is_measured() -> None:
 @pytest.mark.parametrize("value", [0.1, -0.4, 1.0])
 def test_training_is_never_less_sticky_than_what_is_measured(value: float) -> None:
     with pytest.raises(ConfigError, match=r"options.training_sticky = .* must be 0 or between"):
-        Options(sticky=0.25, training_sticky=value)
+        MarioOptions(sticky=0.25, training_sticky=value)
 
 
 def test_another_argument_than_the_free_cartridge_is_refused() -> None:
     with pytest.raises(ConfigError, match="mario:standin"):
-        TASK.build(request(Options(), "luigi"))
+        TASK.build(request(MarioOptions(), "luigi"))
 
 
 def test_every_option_has_its_words() -> None:
-    assert set(field_docs(Options)) >= {"stages", "sticky", "reward", "starts", "schedule"}
+    assert set(field_docs(MarioOptions)) >= {"stages", "sticky", "reward", "starts", "schedule"}
 
 
 def test_a_script_nobody_asks_for_is_used_always_and_one_for_help_only_then() -> None:
-    always = Settings(settings_of(Options(script="RIGHT:4"))).values()
+    always = Settings(settings_of(MarioOptions(script="RIGHT:4"))).values()
     helping = ScheduleOptions(help=HelpOptions(patience=5))
-    asked = Settings(settings_of(Options(script="RIGHT:4", schedule=helping))).values()
+    asked = Settings(settings_of(MarioOptions(script="RIGHT:4", schedule=helping))).values()
     assert always["mario.script_share"] == 1.0
     assert asked["mario.script_share"] == 0.0
 
 
 def test_help_without_a_script_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"options.script, which is empty"):
-        Options(schedule=ScheduleOptions(help=HelpOptions(patience=5)))
+        MarioOptions(schedule=ScheduleOptions(help=HelpOptions(patience=5)))
 
 
 def test_hard_starts_keep_a_trail_unless_one_is_set() -> None:
-    assert Options().games().trail == 0
-    assert Options(starts=StartOptions(share=0.3)).games().trail > 0
-    assert Options(starts=StartOptions(share=0.3), trail=3).games().trail == 3
+    assert MarioOptions().games().trail == 0
+    assert MarioOptions(starts=StartOptions(share=0.3)).games().trail > 0
+    assert MarioOptions(starts=StartOptions(share=0.3), trail=3).games().trail == 3
 
 
 def episode(reason: str, progress: float, **metrics: float) -> Episode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from longhaul.app.build.sources import ConfigSources, resolve
-from longhaul.app.diagnose.verify import Trial, verify
+from longhaul.app.diagnose.verify import Interruption, verify
 
 SMALL = (
     "num_envs=8",
@@ -30,5 +30,5 @@ EVERYTHING = (
 @pytest.mark.parametrize("preset", ["fast", "pixels"])
 def test_a_run_with_hard_starts_replay_and_overlap_resumes_bit_for_bit(preset: str) -> None:
     config = resolve(ConfigSources("mario", preset, overrides=(*SMALL, *EVERYTHING)))
-    report = verify(config, Trial(iterations=6, interruptions=2))
+    report = verify(config, Interruption(iterations=6, interruptions=2))
     assert report.equal, report.as_text()

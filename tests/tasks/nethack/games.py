@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Ending, Env, Slots
+from longhaul.core.env import Array, Ending, Env, StepBuffers
 from longhaul.tasks.nethack.options import NetHackGameOptions
 from longhaul.tasks.nethack.source import NetHackFactory
 from longhaul.tasks.nethack.vocabulary import ACTION_COUNT
@@ -21,7 +21,7 @@ def drawn_actions(count: int, seed: int) -> NDArray[np.int64]:
 @dataclass(frozen=True, slots=True)
 class Opened:
     env: Env
-    slots: Slots
+    slots: StepBuffers
 
     def play(self, seed: int, actions: Array) -> Iterator[Ending | None]:
         """Begin the game of a seed and take the actions until it is over."""
@@ -44,6 +44,6 @@ class Opened:
 
 def opened(options: NetHackGameOptions | None = None) -> Opened:
     env = NetHackFactory(options or NetHackGameOptions())()
-    slots = Slots.allocate(env.spec, 1)
+    slots = StepBuffers.allocate(env.spec, 1)
     env.bind(slots)
     return Opened(env, slots)

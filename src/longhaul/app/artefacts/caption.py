@@ -14,7 +14,7 @@ from longhaul.report.overlay import Bar, Caption
 MOST_BARS = 8
 
 
-class Narrator:
+class CaptionWriter:
     """Follows one episode and says what there is to say about each moment."""
 
     def __init__(

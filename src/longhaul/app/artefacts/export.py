@@ -19,7 +19,7 @@ from longhaul.app.build.components import build_env
 from longhaul.app.evaluation.load import ONNX, Agent, Run, load_exported
 from longhaul.core.env import VectorEnv
 from longhaul.core.errors import EnvError, NumericalError
-from longhaul.core.policy import SILENT, Policy
+from longhaul.core.policy import NO_NOISE, Policy
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import ActionSpec, Continuous, Discrete, MultiDiscrete
@@ -92,7 +92,7 @@ def names_of(agent: Agent) -> Names:
     )
 
 
-class Step(nn.Module):
+class ExportedStep(nn.Module):
     """One step of the policy as a function of tensors: its most likely action, value and logits."""
 
     def __init__(self, policy: Policy, settings: Settings, names: Names) -> None:
@@ -142,9 +142,9 @@ def write_onnx(agent: Agent, folder: Path) -> str:
         )
     names = names_of(agent)
     example = example_inputs(agent, np.random.default_rng(0))
-    agent.policy.set_noise(SILENT)
+    agent.policy.set_noise(NO_NOISE)
     agent.policy.eval()
-    step = Step(agent.policy, agent.settings, names)
+    step = ExportedStep(agent.policy, agent.settings, names)
     path = folder / ONNX
     rows = torch.export.Dim("rows", min=1)
     # What the exporter's own parts complain of is nobody's concern here.
@@ -216,7 +216,7 @@ def choice_counts(action: ActionSpec) -> tuple[int, ...]:
 class Graph:
     """The policy's step in torch and the session of the graph that was made of it."""
 
-    step: Step
+    step: ExportedStep
     names: Names
     session: Any
 
@@ -275,7 +275,7 @@ def play_masked(agent: Agent, graph: Graph) -> str:
 
 
 @dataclass(slots=True)
-class Played:
+class GraphEpisodes:
     """What a graph did in masked episodes."""
 
     episodes: int = 0
@@ -284,9 +284,9 @@ class Played:
     differing: int = 0
 
 
-def _play(env: VectorEnv, agent: Agent, graph: Graph) -> Played:
+def _play(env: VectorEnv, agent: Agent, graph: Graph) -> GraphEpisodes:
     """Act with the graph alone, with its own memory, and count what it does."""
-    played = Played()
+    played = GraphEpisodes()
     kept = len(graph.names.memory)
     counts = choice_counts(env.spec.action)
     env.configure(agent.settings)

@@ -14,7 +14,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from longhaul.app.artefacts.caption import Narrator
+from longhaul.app.artefacts.caption import CaptionWriter
 from longhaul.app.build.env_output import apart_from_envs
 from longhaul.app.evaluation.evaluate import (
     PlayedCase,
@@ -180,7 +180,7 @@ class EpisodeFilm:
         if STARTS.name in settings:
             settings = settings.with_([STARTS.to(())])
         with closing(self._replay(settings)) as replay:
-            narrator = Narrator(replay.spec, self._notes, agent.policy.shown_names)
+            narrator = CaptionWriter(replay.spec, self._notes, agent.policy.shown_names)
             for moment in replay.moments():
                 caption = narrator.caption(moment)
                 if not self._is_shown(moment):

@@ -24,7 +24,7 @@ from longhaul.core.task import Task
 from longhaul.engine.episode_player import Moment, Replay, Scenario
 from longhaul.envs.starts import STARTS
 from longhaul.report.film import FilmError, Picture
-from longhaul.report.snapshots import Snapshot, keep_snapshots
+from longhaul.report.snapshots import EpisodeSnapshot, keep_snapshots
 from longhaul.runs.checkpoints.inspect import spread_out
 from longhaul.runs.checkpoints.store import Loaded
 from longhaul.runs.directory import RunDirectory, Status
@@ -175,7 +175,9 @@ def snapshot_run(run: Run, request: SnapshotRequest) -> str:
     return f"snapshots {folder} ({len(shots)} checkpoints)"
 
 
-def _shot(agent: Agent, loaded: Loaded, request: SnapshotRequest) -> tuple[Snapshot, Picture]:
+def _shot(
+    agent: Agent, loaded: Loaded, request: SnapshotRequest
+) -> tuple[EpisodeSnapshot, Picture]:
     """Return what a checkpoint's policy makes of the episode."""
     agent.load(loaded)
     settings = agent.settings
@@ -187,7 +189,7 @@ def _shot(agent: Agent, loaded: Loaded, request: SnapshotRequest) -> tuple[Snaps
     there = int(moment.active.sum())
     caption = f"{there} of {spec.rows} {spec.row_name}" if spec.rows > 1 else _score(moment)
     return (
-        Snapshot(
+        EpisodeSnapshot(
             file=f"{loaded.path.name}.png",
             checkpoint=loaded.path.name,
             iteration=progress.iteration,

@@ -60,7 +60,7 @@ class BenchRequest:
             raise ConfigError("--repeats must be at least 1")
 
 
-class Stopwatch:
+class IterationTimer:
     """Times a run from the end of its first iteration, so that set-up does not count.
 
     Asked at the start of every iteration; it never gives a reason to stop.
@@ -83,7 +83,7 @@ class Stopwatch:
         return (after - before) / (ended - began)
 
 
-class CpuStopwatch(Stopwatch):
+class CpuStopwatch(IterationTimer):
     """Times a run in CPU time as well, that of its threads included."""
 
     def __init__(self) -> None:
@@ -187,7 +187,7 @@ def conditions(config: RunConfig, also: str = "the same network on all sides") -
 
 def measure_ours(config: RunConfig) -> tuple[float, dict[str, float]]:
     """Return our speed in a complete run, logs and checkpoints included, and the time shares."""
-    watch = Stopwatch()
+    watch = IterationTimer()
     shares = time_shares(measure_run(config, watch))
     return watch.steps_per_second, shares
 

@@ -19,7 +19,7 @@ from longhaul.cluster.config import launched_rank
 from longhaul.core.config import convert
 from longhaul.core.env import VectorEnv
 from longhaul.core.errors import ConfigError
-from longhaul.core.parts import Collector, Learner
+from longhaul.core.parts import Collector, LearnerProtocol
 from longhaul.core.policy import Policy
 from longhaul.core.seeds import DerivedSeeds, EpisodeSeeds, Seeds
 from longhaul.core.settings import Settings
@@ -207,7 +207,7 @@ def build_collector(
 
 def build_learner(
     config: RunConfig, policy: Policy, replay: PrioritizedReplay | None, training: ExitStack
-) -> Learner:
+) -> LearnerProtocol:
     """Return the learner; the leader of several, if there are others, until training ends."""
     generator = Seeds(config.seed).generator("learn")
     learner = find_learner(config.learn.algorithm)(policy, config.learn, generator, replay)

@@ -20,7 +20,7 @@ from longhaul.app.build.text import columns
 from longhaul.core.env import empty_actions
 from longhaul.core.errors import ConfigError, ResourceError
 from longhaul.core.task import Task
-from longhaul.learn.replay.plan import Layout, Piece, ReplayPlan
+from longhaul.learn.replay.plan import ReplayLayout, ReplayPlan, StoredArray
 from longhaul.learn.replay.sequences import sequence_length
 
 MEGABYTE = 1 << 20
@@ -98,15 +98,16 @@ def replay_plan(config: RunConfig, task: Task) -> ReplayPlan:
         recurrent=policy.recurrent,
     )
     action = empty_actions(spec, 1)
-    layout = Layout(
+    layout = ReplayLayout(
         length=length,
         obs={
-            name: Piece(part.shape, np.dtype(part.dtype)) for name, part in spec.observation.items()
+            name: StoredArray(part.shape, np.dtype(part.dtype))
+            for name, part in spec.observation.items()
         },
-        action=Piece(action.shape[1:], action.dtype),
+        action=StoredArray(action.shape[1:], action.dtype),
         choices=spec.choices if spec.has_masks else 0,
         memory={
-            name: Piece(tuple(part.shape[1:]), part.numpy().dtype)
+            name: StoredArray(tuple(part.shape[1:]), part.numpy().dtype)
             for name, part in policy.initial(1).items()
         },
     )

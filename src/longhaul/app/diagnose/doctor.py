@@ -36,7 +36,7 @@ PACKAGES = ("longhaul", "torch", "numpy", "gymnasium", "numba", "safetensors", "
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One thing that was looked at."""
 
     what: str
@@ -48,7 +48,7 @@ class Finding:
 class Examination:
     """Everything that was looked at."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[DoctorFinding, ...]
     trials: Trials | None = None  # if any were asked for and could be made
 
     @property
@@ -78,7 +78,7 @@ class Examination:
 class TaskExamination:
     """What was found out about a task, and its environments if they can be made."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[DoctorFinding, ...]
     source: EnvSource | None = None
     reproducible: bool = False
 
@@ -99,7 +99,7 @@ def examine(
     try:
         config = resolve(ConfigSources(task=task))
     except LonghaulError as error:
-        return Examination((*machine, Finding(task, good=False, detail=str(error))))
+        return Examination((*machine, DoctorFinding(task, good=False, detail=str(error))))
     found = examine_apart(config, deadline_seconds)
     findings = (*machine, *found.findings)
     if request is None or found.source is None:
@@ -119,46 +119,46 @@ def examine_apart(config: RunConfig, deadline_seconds: float) -> TaskExamination
     detail = f"{aftermath.fate} in {aftermath.stage}: {aftermath.error}"
     if aftermath.output:
         detail += f"; it wrote: {aftermath.output.strip()}"
-    return TaskExamination((Finding(config.task, good=False, detail=detail),))
+    return TaskExamination((DoctorFinding(config.task, good=False, detail=detail),))
 
 
-def _prints(output: str) -> tuple[Finding, ...]:
+def _prints(output: str) -> tuple[DoctorFinding, ...]:
     """Return that an environment prints, if it does."""
     if not (said := printable(output)):
         return ()
     example = said if len(said) <= LONGEST_EXAMPLE else f"{said[:LONGEST_EXAMPLE]}..."
     detail = f"the environment prints, for example {example!r}; a run keeps it in {FOLDER}/"
-    return (Finding("output", good=True, detail=detail),)
+    return (DoctorFinding("output", good=True, detail=detail),)
 
 
-def _versions() -> list[Finding]:
-    findings = [Finding("python", good=True, detail=platform.python_version())]
+def _versions() -> list[DoctorFinding]:
+    findings = [DoctorFinding("python", good=True, detail=platform.python_version())]
     for package in PACKAGES:
         try:
-            findings.append(Finding(package, good=True, detail=version(package)))
+            findings.append(DoctorFinding(package, good=True, detail=version(package)))
         except PackageNotFoundError:
-            findings.append(Finding(package, good=False, detail="not installed"))
+            findings.append(DoctorFinding(package, good=False, detail="not installed"))
     return findings
 
 
-def _machine() -> list[Finding]:
+def _machine() -> list[DoctorFinding]:
     memory = psutil.virtual_memory()
     disk = shutil.disk_usage(Path.cwd())
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     cores = len(os.sched_getaffinity(0))
     return [
-        Finding("cores", good=True, detail=str(cores)),
-        Finding(
+        DoctorFinding("cores", good=True, detail=str(cores)),
+        DoctorFinding(
             "memory",
             good=memory.available > GIGABYTE,
             detail=f"{memory.available / GIGABYTE:.1f} of {memory.total / GIGABYTE:.1f} GiB free",
         ),
-        Finding(
+        DoctorFinding(
             "disk",
             good=disk.free > GIGABYTE,
             detail=f"{disk.free / GIGABYTE:.1f} GiB free here",
         ),
-        Finding("open files", good=files >= 256, detail=f"limit {files}"),
+        DoctorFinding("open files", good=files >= 256, detail=f"limit {files}"),
     ]
 
 
@@ -168,22 +168,22 @@ def examine_task(config: RunConfig, enter: Enter) -> TaskExamination:
     try:
         built = build_task(config)
     except LonghaulError as error:
-        return TaskExamination((Finding(config.task, good=False, detail=str(error)),))
+        return TaskExamination((DoctorFinding(config.task, good=False, detail=str(error)),))
     spec = built.envs.spec
     findings = [
-        Finding("task", good=True, detail=f"{built.name}: {spec.in_words()}"),
-        Finding("state", good=True, detail=f"tier {spec.tier.value}"),
+        DoctorFinding("task", good=True, detail=f"{built.name}: {spec.in_words()}"),
+        DoctorFinding("state", good=True, detail=f"tier {spec.tier.value}"),
     ]
     enter("API")
     if (conformity := check_api(config)) is not None:
-        findings.append(Finding("API", good=conformity.good, detail=conformity.detail))
+        findings.append(DoctorFinding("API", good=conformity.good, detail=conformity.detail))
     enter("seeds")
     try:
         check = check_seeds(built.envs)
     except LonghaulError as error:
-        findings.append(Finding("episodes", good=False, detail=str(error)))
+        findings.append(DoctorFinding("episodes", good=False, detail=str(error)))
         return TaskExamination(tuple(findings), built.envs)
-    findings.append(Finding("seeds", good=check.honest, detail=check.report()))
+    findings.append(DoctorFinding("seeds", good=check.honest, detail=check.report()))
     return TaskExamination(tuple(findings), check.source, check.honest)
 
 

@@ -17,7 +17,7 @@ from longhaul.envs.processes.repro import Reproduction, read_repro, reproduce
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReproVerdict:
     """What a repro file holds and what came of playing it."""
 
     repro: Repro
@@ -55,7 +55,7 @@ class Verdict:
 
 
 @env_output()
-def reproduce_file(path: Path, *, task: str = "", deadline_seconds: float = 60.0) -> Verdict:
+def reproduce_file(path: Path, *, task: str = "", deadline_seconds: float = 60.0) -> ReproVerdict:
     """Play a repro file in a process of its own.
 
     `task` says how to make the environment where the file could not hold that.
@@ -71,7 +71,7 @@ def reproduce_file(path: Path, *, task: str = "", deadline_seconds: float = 60.0
     )
     make = None if not task else _single(task).make
     try:
-        return Verdict(repro, reproduce(path, make=make, config=config))
+        return ReproVerdict(repro, reproduce(path, make=make, config=config))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         # The file's outline is checked when it is read; its spec and actions only by use.
         raise ConfigError(f"{path} is no usable repro file: {error!r}") from error

@@ -14,7 +14,7 @@ import numpy as np
 
 from longhaul.app.diagnose.isolation import Aftermath, Enter, call_isolated
 from longhaul.app.diagnose.trial_report import Outcome, TrialRow, Trials
-from longhaul.core.env import Array, EnvSource, SingleEnvs, Slots, Step, VectorEnv
+from longhaul.core.env import Array, EnvSource, SingleEnvs, Step, StepBuffers, VectorEnv
 from longhaul.core.errors import ConfigError, EnvError, LonghaulError
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.spaces import EnvSpec
@@ -30,7 +30,7 @@ WORKER_SHARE = 0.8  # of a trial's deadline, so that a stuck worker is named by 
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class DoctorTrial:
     """One construction to be tried; everything a fresh process needs to know."""
 
     source: EnvSource
@@ -111,7 +111,7 @@ def run_trials(
     path = _report_path(request.output)
     with path.open("w", encoding="utf-8") as report:
         for mode in chosen:
-            trial = Trial(source, mode, request.num_envs, env)
+            trial = DoctorTrial(source, mode, request.num_envs, env)
             for number in range(1, request.trials + 1):
                 row = _attempt(trial, number, request.deadline_seconds)
                 if reproducible:
@@ -141,7 +141,7 @@ def _progress(mode: str, number: int, trials: int, rows: Sequence[TrialRow]) -> 
     return f"{mode}: {number} of {trials} trials, {bad} not ok"
 
 
-def _attempt(trial: Trial, number: int, deadline_seconds: float) -> TrialRow:
+def _attempt(trial: DoctorTrial, number: int, deadline_seconds: float) -> TrialRow:
     aftermath = call_isolated(
         observe,
         replace(trial, env=_impatient(trial.env, deadline_seconds * WORKER_SHARE)),
@@ -194,7 +194,7 @@ def _compare(row: TrialRow, expected: str) -> TrialRow:
     )
 
 
-def observe(trial: Trial, enter: Enter) -> Seen:
+def observe(trial: DoctorTrial, enter: Enter) -> Seen:
     """Make, reset and step the environments once, and say what was seen."""
     faults: list[Fault] = []
     try:
@@ -215,7 +215,7 @@ def _worst(faults: Sequence[Fault]) -> Seen | None:
     return None
 
 
-def _exercise(trial: Trial, enter: Enter, listeners: Listeners) -> tuple[str, bool]:
+def _exercise(trial: DoctorTrial, enter: Enter, listeners: Listeners) -> tuple[str, bool]:
     enter("construct")
     vector = make_vector_env(
         trial.source,
@@ -274,7 +274,7 @@ def _looks(vector: VectorEnv) -> Iterator[bytes]:
         yield b"".join(part[env * rows : (env + 1) * rows].tobytes() for part in parts)
 
 
-def check_slots(spec: EnvSpec, slots: Slots) -> None:
+def check_slots(spec: EnvSpec, slots: StepBuffers) -> None:
     """Raise unless everything a policy is given is as declared, finite, and leaves it a choice."""
     for name, part in spec.observation.items():
         array = slots.obs[name]

@@ -34,7 +34,7 @@ FIRST_BACKWARD_IMPORTS = "torch.fx.experimental.symbolic_shapes"
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Interruption:
     """How the second run is interrupted."""
 
     iterations: int = 12
@@ -53,7 +53,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedFile:
     """One file of both runs."""
 
     file: str
@@ -67,7 +67,7 @@ class Verification:
 
     task: str
     interruptions: tuple[str, ...]
-    files: tuple[Compared, ...]
+    files: tuple[ComparedFile, ...]
     tier: str
 
     @property
@@ -115,7 +115,7 @@ def _sets_num_envs(sources: ConfigSources) -> bool:
     return sources.flags.get("num_envs") is not None or any("num_envs" in one for one in given)
 
 
-def verify(config: RunConfig, trial: Trial) -> Verification:
+def verify(config: RunConfig, trial: Interruption) -> Verification:
     """Train the same run twice, once interrupted, and compare everything that was written."""
     if config.env.order == "first-come":
         raise ConfigError(
@@ -145,7 +145,7 @@ def verify(config: RunConfig, trial: Trial) -> Verification:
         return Verification(task.name, moments, compare(whole, cut), tier.value)
 
 
-def _lengthened(config: RunConfig, task: Task, trial: Trial) -> RunConfig:
+def _lengthened(config: RunConfig, task: Task, trial: Interruption) -> RunConfig:
     """Return the configuration of a run that lasts for the trial and saves when the trial says."""
     if 0 < config.total_iterations <= trial.iterations:
         raise ConfigError(
@@ -163,7 +163,7 @@ def _lengthened(config: RunConfig, task: Task, trial: Trial) -> RunConfig:
 
 
 def _stop(
-    config: RunConfig, whole: RunDirectory, cut: RunDirectory, trial: Trial
+    config: RunConfig, whole: RunDirectory, cut: RunDirectory, trial: Interruption
 ) -> tuple[str, ...]:
     """Stop and rebuild the second run after random iterations."""
     run_session(whole, config, QUIET, also_until=after_iterations(trial.iterations))
@@ -176,7 +176,7 @@ def _stop(
 
 
 def _kill(
-    config: RunConfig, whole: RunDirectory, cut: RunDirectory, trial: Trial
+    config: RunConfig, whole: RunDirectory, cut: RunDirectory, trial: Interruption
 ) -> tuple[str, ...]:
     """Kill the second run's process with SIGKILL at random moments, each time later in the run."""
     processes = multiprocessing.get_context("forkserver")
@@ -233,7 +233,7 @@ def _wait_for_session(run: RunDirectory, number: int, alive: Callable[[], bool])
         time.sleep(0.005)
 
 
-def compare(whole: RunDirectory, cut: RunDirectory) -> tuple[Compared, ...]:
+def compare(whole: RunDirectory, cut: RunDirectory) -> tuple[ComparedFile, ...]:
     """Compare the three logs and every part of the last checkpoint of two runs."""
     pairs = [
         (whole.metrics, cut.metrics),
@@ -246,8 +246,8 @@ def compare(whole: RunDirectory, cut: RunDirectory) -> tuple[Compared, ...]:
     return tuple(_compare(a, b) for a, b in pairs)
 
 
-def _compare(a: Path, b: Path) -> Compared:
+def _compare(a: Path, b: Path) -> ComparedFile:
     name = a.name if a.suffix == ".jsonl" else f"{a.parent.name}/{a.name}"
     if not (a.exists() and b.exists()):
-        return Compared(name, 0, equal=False)
-    return Compared(name, a.stat().st_size, equal=digest_file(a) == digest_file(b))
+        return ComparedFile(name, 0, equal=False)
+    return ComparedFile(name, a.stat().st_size, equal=digest_file(a) == digest_file(b))

@@ -20,7 +20,7 @@ WIDTH = 96
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayedHints:
     """The hints of a run by its records, and those it recorded itself."""
 
     run: str
@@ -69,13 +69,13 @@ class Replayed:
         )
 
 
-def replay_hints(run: Run) -> Replayed:
+def replay_hints(run: Run) -> ReplayedHints:
     """Show a run's recorded metrics to the rules of its config and return what they say."""
     directory = run.directory
     hints = build_hints(run.config, run.task, device_of(directory, run.config.device))
     rows = list(read_metrics(directory).rows)
     logged = (*read_events(directory).rows, *read_sessions(directory).rows)
-    return Replayed(
+    return ReplayedHints(
         run=str(run.path),
         rules=len(hints.rules),
         iterations=len(rows),

@@ -155,7 +155,7 @@ SHORT = {Source.FINAL: "final", Source.EVALUATION: "evaluation", Source.TRAINING
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RunLine:
     """What one looks for in a list of runs."""
 
     run: str
@@ -212,13 +212,13 @@ def list_runs(root: Path, *, task: str, as_json: bool) -> str:
     return columns([line.cells() for line in lines], header=HEADER)
 
 
-def describe(run: RunData) -> Line:
+def describe(run: RunData) -> RunLine:
     """Return one run in short."""
     record, reached, best = run.state.record, run.reached, run.best
     interval = None
     if reached is not None and reached.low is not None and reached.high is not None:
         interval = (reached.low, reached.high)
-    return Line(
+    return RunLine(
         run=str(run.directory.path),
         task=record.task,
         name=record.name,

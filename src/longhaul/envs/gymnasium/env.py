@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Ending, SingleEnvs, Slots, Start
+from longhaul.core.env import Array, Ending, SingleEnvs, Start, StepBuffers
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import ActionSpec, Continuous, EnvSpec, Tier
@@ -102,10 +102,10 @@ class GymnasiumEnv:
         self._elapsed = 0
         self._kinds_checked = False
         self._flags_to_write = True
-        self._slots: Slots
+        self._slots: StepBuffers
         self._reward: Array
         self._write: Writer
-        self.bind(Slots.allocate(self._spec, 1))
+        self.bind(StepBuffers.allocate(self._spec, 1))
 
     @property
     def spec(self) -> EnvSpec:
@@ -117,7 +117,7 @@ class GymnasiumEnv:
         """Where the env gives its action mask, `none` if it gives none."""
         return self._mask_source
 
-    def bind(self, slots: Slots) -> None:
+    def bind(self, slots: StepBuffers) -> None:
         """Write into these views, one row, from the next call on."""
         self._slots = slots
         self._reward = slots.reward

@@ -6,9 +6,9 @@ from longhaul.core.env import EnvEvent, SingleEnvs
 from longhaul.core.errors import EnvError
 from longhaul.core.state import State
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.faults import GivenUp, Listeners, LostEpisodes
+from longhaul.envs.faults import AbandonedEpisode, Listeners, LostEpisodes
 from longhaul.envs.processes.repro import RunningEpisodes, make_repro
-from longhaul.envs.processes.supervisor import Outcome
+from longhaul.envs.processes.supervisor import JobOutcome
 
 
 class Casualties:
@@ -34,9 +34,9 @@ class Casualties:
 
     def is_gone(self, env: int) -> bool:
         """Whether an env has no episode that goes on."""
-        return env in self._losses.forsaken or env in self.retired
+        return env in self._losses.abandoned or env in self.retired
 
-    def take(self, outcome: Outcome) -> None:
+    def take(self, outcome: JobOutcome) -> None:
         """Take note of what a job could not be done with; raise if too little is left."""
         for env, given_up in outcome.given_up.items():
             if env not in outcome.retired:
@@ -51,7 +51,7 @@ class Casualties:
                 + "; ".join(sorted(set(outcome.retired.values())))
             )
 
-    def forsake(self, given_up: GivenUp) -> None:
+    def forsake(self, given_up: AbandonedEpisode) -> None:
         """Record an episode that is given up; its rows lose the step under way."""
         env = given_up.env
         if given_up.quarantined:
@@ -64,7 +64,7 @@ class Casualties:
         self._episodes.idle.add(env)
         self._refuse_too_many(given_up)
 
-    def _refuse_too_many(self, given_up: GivenUp) -> None:
+    def _refuse_too_many(self, given_up: AbandonedEpisode) -> None:
         if len(self._quarantined) > self._config.most_quarantined:
             raise EnvError(
                 f"{self._source.spec.id}: {len(self._quarantined)} seeds were set aside, more than "
@@ -77,7 +77,7 @@ class Casualties:
             return
         ledger = self._ledger
         self.retired.add(env)
-        self._losses.forsaken.discard(env)
+        self._losses.abandoned.discard(env)
         number, facts = ledger.numbers[env], {"error": why}
         self._losses.tell(
             EnvEvent("env_retired", env, number, facts, ends_episode=True, ends_env=True)

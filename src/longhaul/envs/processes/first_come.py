@@ -15,12 +15,12 @@ from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.spaces import Tier
 from longhaul.core.state import State
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.faults import Border
-from longhaul.envs.guard import Fault as SlotFault
+from longhaul.envs.faults import FaultPolicy
+from longhaul.envs.guard import BadRow as SlotFault
 from longhaul.envs.guard import SlotGuard
 from longhaul.envs.ledger import OwnPaceLedger
-from longhaul.envs.processes.messages import Answer, Loss
-from longhaul.envs.processes.supervisor import Job
+from longhaul.envs.processes.messages import Answer, WorkerLoss
+from longhaul.envs.processes.supervisor import WorkerJob
 from longhaul.envs.processes.vector import REBASE_TICKS, ProcessVectorEnv
 from longhaul.envs.replay_log import OwnPaceLog
 
@@ -39,7 +39,7 @@ class FirstComeVectorEnv(ProcessVectorEnv):
         seeds: EpisodeSeeds,
         *,
         config: ProcessesConfig | None = None,
-        border: Border | None = None,
+        border: FaultPolicy | None = None,
     ) -> None:
         super().__init__(source, count, seeds, config=config, border=border)
         rows = self._spec.rows
@@ -48,7 +48,7 @@ class FirstComeVectorEnv(ProcessVectorEnv):
             for worker, envs in self._shares.items()
         }
         self._worker_of = {env: worker for worker, envs in self._shares.items() for env in envs}
-        self._asked: dict[int, tuple[Job, Sequence[int]]] = {}  # of workers yet to answer
+        self._asked: dict[int, tuple[WorkerJob, Sequence[int]]] = {}  # of workers yet to answer
         self._arrived: list[int] = []  # workers that are ready to act again
         self._fresh: Sequence[int] = tuple(self._shares)  # workers whose rows are to be checked
         self._finals: dict[int, Finals] = {}  # by worker
@@ -129,16 +129,16 @@ class FirstComeVectorEnv(ProcessVectorEnv):
     def _arrived_envs(self) -> int:
         return sum(len(self._shares[worker]) for worker in self._arrived)
 
-    def _ask(self, job: Job, worker: int, envs: Sequence[int]) -> None:
+    def _ask(self, job: WorkerJob, worker: int, envs: Sequence[int]) -> None:
         self._asked[worker] = (job, envs)
         self._supervisor.post(job, worker, envs)
 
-    def _take(self, worker: int, result: Answer | Loss) -> Sequence[tuple[int, Ending]]:
+    def _take(self, worker: int, result: Answer | WorkerLoss) -> Sequence[tuple[int, Ending]]:
         """Take in what one worker did; return the endings."""
         job, envs = self._asked.pop(worker)
         self._fresh = (worker,)
         self._endings = []
-        if isinstance(result, Loss) or result.raised:
+        if isinstance(result, WorkerLoss) or result.raised:
             self._casualties.take(
                 self._supervisor.settle(job, {worker: list(envs)}, {worker: result})
             )

@@ -28,9 +28,9 @@ from longhaul.envs.processes.messages import (
     ChannelClosedError,
     Hello,
     Kind,
-    Loss,
     Order,
-    Stage,
+    WorkerLoss,
+    WorkerStage,
 )
 from longhaul.envs.processes.process import WorkerProcess, start_worker
 
@@ -53,7 +53,7 @@ class Stuck:
 
     worker: int
     pid: int
-    stage: Stage
+    stage: WorkerStage
     env: int | None
     seconds: float
 
@@ -63,7 +63,7 @@ class _Vigil:
     """Who is waited for, what has come so far, and how long each has been silent."""
 
     asked: list[WorkerProcess]
-    results: dict[int, Answer | Loss]
+    results: dict[int, Answer | WorkerLoss]
     at_most: float
     silences: dict[int, _Silence] = field(default_factory=dict)
 
@@ -85,7 +85,7 @@ class Fleet:
         self._shares = dict(shares)
         self._words = {worker: mailbox.words(worker) for worker in shares}
         self._processes: dict[int, WorkerProcess] = {}
-        self._losses: dict[int, Loss] = {}
+        self._losses: dict[int, WorkerLoss] = {}
         self._posted: dict[int, _Silence] = {}  # workers with an order that is not waited for
         self._looked = 0.0
         self._generation = 0
@@ -123,7 +123,7 @@ class Fleet:
         process = self._processes.get(worker)
         return "" if process is None else process.stack()
 
-    def start(self, workers: Collection[int]) -> dict[int, Answer | Loss]:
+    def start(self, workers: Collection[int]) -> dict[int, Answer | WorkerLoss]:
         """Start processes and have them make their environments; all at once."""
         orders = {}
         if self._guard is None and workers:
@@ -150,12 +150,12 @@ class Fleet:
 
     def exchange(
         self, orders: Mapping[int, Order], *, at_most: float = math.inf
-    ) -> dict[int, Answer | Loss]:
+    ) -> dict[int, Answer | WorkerLoss]:
         """Give each worker its order, then wait for all; a lost worker is gone when this returns.
 
         Answers are read in turn, without asking who is ready: each costs one system call.
         """
-        results: dict[int, Answer | Loss] = {}
+        results: dict[int, Answer | WorkerLoss] = {}
         asked = []
         for worker, order in orders.items():
             process = self._processes.get(worker)
@@ -185,17 +185,17 @@ class Fleet:
             with suppress(ChannelClosedError):
                 process.channel.order(order.kind, _packed(order.payload))
 
-    def collect(self) -> dict[int, Answer | Loss]:
+    def collect(self) -> dict[int, Answer | WorkerLoss]:
         """Wait until any worker answers what was posted; return all that is there.
 
         At most one of them is a loss, so that each can be made good before the next is known.
         """
-        results: dict[int, Answer | Loss] = {}
+        results: dict[int, Answer | WorkerLoss] = {}
         while not results and self._posted:
             is_whole = True
             for process in self._posted_and_ready():
                 self._receive(process, results)
-                if isinstance(results.get(process.worker), Loss):
+                if isinstance(results.get(process.worker), WorkerLoss):
                     is_whole = False
                     break
             if is_whole and time.monotonic() - self._looked >= SLICE_SECONDS:
@@ -214,7 +214,7 @@ class Fleet:
             poll.register(process.channel.descriptor, select.POLLIN)
         return [speakers[descriptor] for descriptor, _ in poll.poll(SLICE_SECONDS * 1000)]
 
-    def _look_at_posted(self, results: dict[int, Answer | Loss]) -> None:
+    def _look_at_posted(self, results: dict[int, Answer | WorkerLoss]) -> None:
         """Look at silent workers one slice of time after the last look, however long it was."""
         self._looked = time.monotonic()
         for worker in list(self._posted):
@@ -223,14 +223,14 @@ class Fleet:
             silences = {worker: self._posted[worker]}
             self._look(_Vigil([self._processes[worker]], results, math.inf, silences))
             self._posted[worker] = silences[worker]
-            if isinstance(results.get(worker), Loss):
+            if isinstance(results.get(worker), WorkerLoss):
                 return
 
-    def step_all(self, workers: Collection[int]) -> dict[int, Answer | Loss]:
+    def step_all(self, workers: Collection[int]) -> dict[int, Answer | WorkerLoss]:
         """Step every environment of these workers; the way of nearly all steps."""
         return self.exchange(dict.fromkeys(workers, STEP_ALL))
 
-    def _receive(self, process: WorkerProcess, results: dict[int, Answer | Loss]) -> bool:
+    def _receive(self, process: WorkerProcess, results: dict[int, Answer | WorkerLoss]) -> bool:
         """Take in one message; return whether there was any."""
         try:
             received = process.channel.receive()
@@ -267,7 +267,7 @@ class Fleet:
                 vigil.silences[process.worker] = _Silence(words[COUNT])
                 continue
             silence.seconds += SLICE_SECONDS
-            deadline = self._deadlines.seconds(Stage(words[STAGE]), words, fleet)
+            deadline = self._deadlines.seconds(WorkerStage(words[STAGE]), words, fleet)
             deadline = min(deadline, vigil.at_most)
             if silence.seconds > deadline:
                 vigil.results[process.worker] = self._bury(process, "hung", silence.seconds)
@@ -276,12 +276,14 @@ class Fleet:
                 stage, env = self._doing(process.worker)
                 self.on_stuck(Stuck(process.worker, process.pid, stage, env, silence.seconds))
 
-    def _doing(self, worker: int) -> tuple[Stage, int | None]:
+    def _doing(self, worker: int) -> tuple[WorkerStage, int | None]:
         words = self._words[worker]
         env = int(words[ENV])
-        return Stage(words[STAGE]), env if env >= 0 else None
+        return WorkerStage(words[STAGE]), env if env >= 0 else None
 
-    def _bury(self, process: WorkerProcess, kind: Literal["died", "hung"], seconds: float) -> Loss:
+    def _bury(
+        self, process: WorkerProcess, kind: Literal["died", "hung"], seconds: float
+    ) -> WorkerLoss:
         """Make sure a worker is gone, and tell what it was doing."""
         # Before anything else: the signal that asks for the stack may wake what was asleep.
         stage, env = self._doing(process.worker)
@@ -294,9 +296,9 @@ class Fleet:
         process.end_leftovers()
         # Without the time it took, which is told beside: this text gets into events.jsonl.
         error = "gave no answer in time" if kind == "hung" else f"its process {ended}"
-        if stage is Stage.BOOT:
+        if stage is WorkerStage.BOOT:
             env = None
-        loss = Loss(
+        loss = WorkerLoss(
             kind, process.worker, process.pid, stage, env, position, error,
             process.crash_note(), seconds,
         )  # fmt: skip

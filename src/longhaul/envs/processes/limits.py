@@ -18,7 +18,7 @@ from longhaul.envs.processes.mailbox import (
     RESET_TIMES,
     STEP_TIMES,
 )
-from longhaul.envs.processes.messages import Stage
+from longhaul.envs.processes.messages import WorkerStage
 
 MINUTE = 60.0
 
@@ -161,11 +161,11 @@ def processes_left(cgroup: Path = _CGROUP) -> int | None:
 FACTOR = 20
 RARE = 0.001
 _TIMES = {
-    Stage.STEP: STEP_TIMES,
-    Stage.REPLAY: STEP_TIMES,
-    Stage.IDLE: STEP_TIMES,  # a worker that does not even begin what it was asked for
-    Stage.RESET: RESET_TIMES,
-    Stage.CONSTRUCT: CONSTRUCT_TIMES,
+    WorkerStage.STEP: STEP_TIMES,
+    WorkerStage.REPLAY: STEP_TIMES,
+    WorkerStage.IDLE: STEP_TIMES,  # a worker that does not even begin what it was asked for
+    WorkerStage.RESET: RESET_TIMES,
+    WorkerStage.CONSTRUCT: CONSTRUCT_TIMES,
 }
 
 
@@ -187,7 +187,7 @@ class Deadlines:
             for bucket in range(BUCKETS):
                 counts[bucket] += words[times + bucket]
 
-    def seconds(self, stage: Stage, own: memoryview, fleet: Sequence[memoryview]) -> float:
+    def seconds(self, stage: WorkerStage, own: memoryview, fleet: Sequence[memoryview]) -> float:
         """Return how long a worker may stay in `stage` without a sign of progress.
 
         An incarnation that has not done such a thing before gets the whole of the configured
@@ -203,16 +203,16 @@ class Deadlines:
                 counts[bucket] += words[times + bucket]
         return min(cap, max(self._config.least_deadline_seconds, FACTOR * _rare_seconds(counts)))
 
-    def _cap(self, stage: Stage) -> float:
+    def _cap(self, stage: WorkerStage) -> float:
         config = self._config
         match stage:
-            case Stage.BOOT | Stage.IMPORT | Stage.CONSTRUCT:
+            case WorkerStage.BOOT | WorkerStage.IMPORT | WorkerStage.CONSTRUCT:
                 return config.construct_seconds
-            case Stage.RESET | Stage.SNAPSHOT | Stage.FRAME:
+            case WorkerStage.RESET | WorkerStage.SNAPSHOT | WorkerStage.FRAME:
                 return config.reset_seconds
-            case Stage.CLOSE:
+            case WorkerStage.CLOSE:
                 return config.close_seconds
-            case Stage.STEP | Stage.REPLAY | Stage.IDLE:
+            case WorkerStage.STEP | WorkerStage.REPLAY | WorkerStage.IDLE:
                 return config.step_seconds
 
 

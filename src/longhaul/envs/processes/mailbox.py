@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Bools, Slots, empty_actions
+from longhaul.core.env import Array, Bools, StepBuffers, empty_actions
 from longhaul.core.errors import ResourceError
 from longhaul.core.spaces import EnvSpec
 
@@ -66,7 +66,7 @@ class Layout:
         size = int(np.prod(shape, dtype=np.int64)) * place.dtype.itemsize
         self.size = aligned(self.size + size)
 
-    def slots(self, block: NDArray[np.uint8]) -> Slots:
+    def slots(self, block: NDArray[np.uint8]) -> StepBuffers:
         """Return the block as slots; `started` and `lost` are the trainer's own."""
         arrays = {name: place.array(block) for name, place in self._places.items()}
         spec = self._spec
@@ -74,7 +74,7 @@ class Layout:
         def flags(name: str) -> Bools:
             return arrays[name]
 
-        return Slots(
+        return StepBuffers(
             obs={name: arrays[f"obs.{name}"] for name in spec.observation},
             reward=arrays["reward"],
             terminated=flags("terminated"),

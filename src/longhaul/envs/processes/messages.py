@@ -32,7 +32,7 @@ class Kind(IntEnum):
     MARK = 9
 
 
-class Stage(IntEnum):
+class WorkerStage(IntEnum):
     """What a worker is doing at this moment, readable from outside while it is stuck in it."""
 
     BOOT = 0
@@ -72,7 +72,7 @@ class Beginning:
 
 
 @dataclass(frozen=True, slots=True)
-class Playback:
+class EpisodeReplay:
     """An episode to bring to where it was: from its seed or a snapshot, by its actions."""
 
     beginning: Beginning
@@ -81,7 +81,7 @@ class Playback:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class ReplayedEpisode:
     """Where a playback came to."""
 
     env: int
@@ -106,7 +106,7 @@ class Answer:
 
     endings: tuple[tuple[int, Ending], ...] = ()
     raised: tuple[Raised, ...] = ()
-    played: tuple[Played, ...] = ()
+    played: tuple[ReplayedEpisode, ...] = ()
     returned: Any = None  # snapshots by env, or a picture
 
 
@@ -133,13 +133,13 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class WorkerLoss:
     """A worker that is no more, and what it was doing."""
 
     kind: Literal["died", "hung"]
     worker: int
     pid: int
-    stage: Stage
+    stage: WorkerStage
     env: int | None
     position: int  # the step of a playback it was at
     error: str

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from longhaul.core.env import Array, Env, SingleEnvs, Slots
+from longhaul.core.env import Array, Env, SingleEnvs, StepBuffers
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import (
@@ -28,11 +28,19 @@ from longhaul.core.spaces import (
 )
 from longhaul.core.state import State
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.faults import LAST_ACTIONS, GivenUp, Repro
+from longhaul.envs.faults import LAST_ACTIONS, AbandonedEpisode, Repro
 from longhaul.envs.ledger import EpisodeLedger, restored_settings, saved_settings
 from longhaul.envs.processes.fleet import Fleet
 from longhaul.envs.processes.mailbox import Mailbox
-from longhaul.envs.processes.messages import Beginning, Kind, Loss, Order, Playback, Played, Stage
+from longhaul.envs.processes.messages import (
+    Beginning,
+    EpisodeReplay,
+    Kind,
+    Order,
+    ReplayedEpisode,
+    WorkerLoss,
+    WorkerStage,
+)
 from longhaul.envs.replay_log import KeptActions, observation_digest
 from longhaul.envs.starts import listed, tupled
 
@@ -41,7 +49,7 @@ class RunningEpisodes:
     """What is known of each env's episode: enough to play it again up to the present step."""
 
     def __init__(
-        self, spec: EnvSpec, ledger: EpisodeLedger, log: KeptActions, slots: Slots
+        self, spec: EnvSpec, ledger: EpisodeLedger, log: KeptActions, slots: StepBuffers
     ) -> None:
         self._spec = spec
         self.ledger = ledger
@@ -92,14 +100,14 @@ class RunningEpisodes:
             env, ledger.seeds[env], ledger.starts[env], ledger.settings[env], fresh=fresh
         )
 
-    def playback(self, env: int, *, fresh: bool) -> Playback:
+    def playback(self, env: int, *, fresh: bool) -> EpisodeReplay:
         """Return how to bring an env's episode to where it is."""
         base, tick = self._bases.get(env, (None, self.ledger.begun[env]))
         actions = self._log.since(tick, self.ledger.rows(env))
         taken = self.steps(env) - (tick - self.ledger.begun[env])
-        return Playback(self.beginning(env, fresh=fresh), actions[:taken], base)
+        return EpisodeReplay(self.beginning(env, fresh=fresh), actions[:taken], base)
 
-    def problem(self, played: Played) -> str:
+    def problem(self, played: ReplayedEpisode) -> str:
         """Return in what a playback differs from what was seen the first time, or nothing."""
         env = played.env
         rows = self.ledger.rows(env)
@@ -131,7 +139,7 @@ class RunningEpisodes:
 
 
 def make_repro(
-    source: SingleEnvs, ledger: EpisodeLedger, episodes: RunningEpisodes, given_up: GivenUp
+    source: SingleEnvs, ledger: EpisodeLedger, episodes: RunningEpisodes, given_up: AbandonedEpisode
 ) -> Repro:
     """Return all that is known of a failed episode."""
     env = given_up.env
@@ -308,11 +316,11 @@ def _play(repro: Repro, fleet: Fleet, mailbox: Mailbox) -> Reproduction:
     beginning = Beginning(0, repro.seed, tupled(repro.start), settings)
     actions = np.array(repro.actions, mailbox.actions.dtype).reshape(-1, *mailbox.actions.shape)
     result = fleet.start([0])[0]
-    if not isinstance(result, Loss) and not result.raised:
-        result = fleet.exchange({0: Order(Kind.RESTORE, [Playback(beginning, actions)])})[0]
-    if isinstance(result, Loss):
-        step = result.position + 1 if result.stage is Stage.REPLAY else 0
-        stage = "step" if result.stage is Stage.REPLAY else result.stage.name.lower()
+    if not isinstance(result, WorkerLoss) and not result.raised:
+        result = fleet.exchange({0: Order(Kind.RESTORE, [EpisodeReplay(beginning, actions)])})[0]
+    if isinstance(result, WorkerLoss):
+        step = result.position + 1 if result.stage is WorkerStage.REPLAY else 0
+        stage = "step" if result.stage is WorkerStage.REPLAY else result.stage.name.lower()
         return Reproduction(result.kind, stage, step, result.error, result.traceback, repro.failure)
     if result.raised:
         failure = result.raised[0]

@@ -9,11 +9,19 @@ from typing import Any
 
 from longhaul.core.errors import EnvError
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.faults import Fault, FaultKind, GivenUp, Listeners
+from longhaul.envs.faults import AbandonedEpisode, Fault, FaultKind, Listeners
 from longhaul.envs.guard import with_trace
 from longhaul.envs.processes.fleet import Fleet, Stuck
 from longhaul.envs.processes.limits import RestartBudget, StrikeBook
-from longhaul.envs.processes.messages import CLOSE_FAILED, Answer, Kind, Loss, Order, Raised, Stage
+from longhaul.envs.processes.messages import (
+    CLOSE_FAILED,
+    Answer,
+    Kind,
+    Order,
+    Raised,
+    WorkerLoss,
+    WorkerStage,
+)
 from longhaul.envs.processes.repro import RunningEpisodes
 
 Todo = dict[int, list[int]]
@@ -21,19 +29,19 @@ Todo = dict[int, list[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class WorkerJob:
     """Something to be done once with each of some envs."""
 
-    stage: Stage  # what it is for the envs
+    stage: WorkerStage  # what it is for the envs
     order: Callable[[Sequence[int], Collection[int]], Order]  # for these envs, these of them anew
     accept: Callable[[Sequence[int], Answer], None]  # takes over what was done with these envs
 
 
 @dataclass(slots=True)
-class Outcome:
+class JobOutcome:
     """What came of a job besides what was accepted."""
 
-    given_up: dict[int, GivenUp] = field(default_factory=dict)
+    given_up: dict[int, AbandonedEpisode] = field(default_factory=dict)
     retired: dict[int, str] = field(default_factory=dict)  # envs without a worker, and why
 
 
@@ -57,7 +65,7 @@ class Supervisor:
         self._strikes = StrikeBook(config.seed_strikes)
         self._broken: set[int] = set()  # envs whose simulator must be made anew
         self._retired: set[int] = set()  # workers
-        self._last_loss: dict[int, Loss] = {}
+        self._last_loss: dict[int, WorkerLoss] = {}
         self.budget = RestartBudget(config, time.monotonic)
         fleet.on_mark = self._take_mark
         fleet.on_stuck = self._tell_stuck
@@ -69,13 +77,13 @@ class Supervisor:
 
     def start(self) -> None:
         """Start all workers; raise if their environments cannot be made."""
-        outcome = Outcome()
+        outcome = JobOutcome()
         self._start(self.workers, outcome)
         self._revive(outcome)
         if outcome.retired:
             raise EnvError(f"{self._env_id}: {next(iter(outcome.retired.values()))}")
 
-    def carry_out(self, job: Job, envs: Sequence[int]) -> Outcome:
+    def carry_out(self, job: WorkerJob, envs: Sequence[int]) -> JobOutcome:
         """Do the job with each of these envs, or give up those with which it cannot be done."""
         todo: Todo = {}
         for env in envs:
@@ -85,13 +93,15 @@ class Supervisor:
         )
         return self.settle(job, todo, results)
 
-    def post(self, job: Job, worker: int, envs: Sequence[int]) -> None:
+    def post(self, job: WorkerJob, worker: int, envs: Sequence[int]) -> None:
         """Order the job from one worker without waiting; its answer is the fleet's to collect."""
         self._fleet.post(worker, job.order(envs, self._broken))
 
-    def settle(self, job: Job, todo: Todo, results: Mapping[int, Answer | Loss]) -> Outcome:
+    def settle(
+        self, job: WorkerJob, todo: Todo, results: Mapping[int, Answer | WorkerLoss]
+    ) -> JobOutcome:
         """Go on from these first results until the job is done."""
-        outcome = Outcome()
+        outcome = JobOutcome()
         while True:
             todo = self._judge(job, todo, results, outcome)
             self._revive(outcome)
@@ -106,20 +116,20 @@ class Supervisor:
                 {worker: job.order(envs, self._broken) for worker, envs in todo.items()}
             )
 
-    def renew(self, worker: int, why: str) -> Outcome:
+    def renew(self, worker: int, why: str) -> JobOutcome:
         """Put a new process in place of one that did nothing wrong."""
-        outcome = Outcome()
-        self._tell(self._fault("leaked", worker, Stage.IDLE, why))
+        outcome = JobOutcome()
+        self._tell(self._fault("leaked", worker, WorkerStage.IDLE, why))
         self._fleet.dismiss(worker)
         if not self._episodes.can_replay:
-            self._give_up_all(worker, GivenUp(-1, "leaked", "idle", why), outcome)
+            self._give_up_all(worker, AbandonedEpisode(-1, "leaked", "idle", why), outcome)
         self._start([worker], outcome)
         self._revive(outcome)
         return outcome
 
-    def bring_back(self, envs: Sequence[int]) -> Outcome:
+    def bring_back(self, envs: Sequence[int]) -> JobOutcome:
         """Have live workers play these envs' episodes again, as far as they have come."""
-        outcome = Outcome()
+        outcome = JobOutcome()
         self._restore({self._worker_of[env] for env in envs}, envs, outcome)
         self._revive(outcome)
         return outcome
@@ -129,14 +139,18 @@ class Supervisor:
         self._strikes.forget(env)
 
     def _judge(
-        self, job: Job, todo: Todo, results: Mapping[int, Answer | Loss], outcome: Outcome
+        self,
+        job: WorkerJob,
+        todo: Todo,
+        results: Mapping[int, Answer | WorkerLoss],
+        outcome: JobOutcome,
     ) -> Todo:
         """Accept what was done, count what failed; return what is still to be done."""
         left: Todo = {}
         for worker, envs in todo.items():
             result = results[worker]
-            if isinstance(result, Loss):
-                self._mourn(result, outcome)
+            if isinstance(result, WorkerLoss):
+                self._on_worker_death(result, outcome)
                 left[worker] = envs
                 continue
             raised = {one.env: one for one in result.raised}
@@ -150,33 +164,41 @@ class Supervisor:
             left[worker] = list(raised)
         return left
 
-    def _mourn(self, loss: Loss, outcome: Outcome) -> None:
+    def _on_worker_death(self, loss: WorkerLoss, outcome: JobOutcome) -> None:
         """Take note of a lost worker; whoever cannot be brought back is given up."""
         if self._last_loss.get(loss.worker) is loss:
             return
         self._last_loss[loss.worker] = loss
-        blamed = loss.env if loss.stage in (Stage.RESET, Stage.STEP, Stage.REPLAY) else None
+        blamed = (
+            loss.env
+            if loss.stage in (WorkerStage.RESET, WorkerStage.STEP, WorkerStage.REPLAY)
+            else None
+        )
         fault = self._fault(loss.kind, loss.worker, loss.stage, loss.error, env=blamed)
         self._tell(
             replace(fault, pid=loss.pid, traceback=loss.traceback, seconds=loss.seconds or None)
         )
         stage = loss.stage.name.lower()
         if not self._episodes.can_replay:
-            self._give_up_all(loss.worker, GivenUp(-1, loss.kind, stage, loss.error), outcome)
+            self._give_up_all(
+                loss.worker, AbandonedEpisode(-1, loss.kind, stage, loss.error), outcome
+            )
         if blamed is None or blamed in outcome.given_up:
             return
         # A playback goes over steps that went well before: its own length says nothing.
-        step = -1 if loss.stage is Stage.REPLAY else self._episodes.steps(blamed)
+        step = -1 if loss.stage is WorkerStage.REPLAY else self._episodes.steps(blamed)
         if self._strikes.strike(blamed, self._episodes.seed(blamed), stage, step):
-            self._give_up(GivenUp(blamed, loss.kind, stage, loss.error, quarantined=True), outcome)
+            self._give_up(
+                AbandonedEpisode(blamed, loss.kind, stage, loss.error, quarantined=True), outcome
+            )
 
-    def _count_raised(self, failure: Raised, stage: Stage, outcome: Outcome) -> None:
+    def _count_raised(self, failure: Raised, stage: WorkerStage, outcome: JobOutcome) -> None:
         env, name = failure.env, stage.name.lower()
         kind: FaultKind = "unusable" if failure.unusable else "raised"
         fault = self._fault(kind, self._worker_of[env], stage, failure.error, env=env)
         self._tell(replace(fault, traceback=failure.traceback))
         self._broken.add(env)
-        given_up = GivenUp(env, kind, name, failure.error, failure.traceback)
+        given_up = AbandonedEpisode(env, kind, name, failure.error, failure.traceback)
         if failure.unusable:
             self._give_up(given_up, outcome)
             return
@@ -185,22 +207,24 @@ class Supervisor:
         is_out = self._strikes.strike(env, self._episodes.seed(env), name, step)
         if is_out or (is_running and not self._episodes.can_replay):
             self._give_up(
-                GivenUp(env, kind, name, failure.error, failure.traceback, quarantined=is_out),
+                AbandonedEpisode(
+                    env, kind, name, failure.error, failure.traceback, quarantined=is_out
+                ),
                 outcome,
             )
 
-    def _give_up(self, given_up: GivenUp, outcome: Outcome) -> None:
+    def _give_up(self, given_up: AbandonedEpisode, outcome: JobOutcome) -> None:
         env = given_up.env
         in_step = env not in self._episodes.idle
         outcome.given_up[env] = replace(given_up, in_step=in_step)
 
-    def _give_up_all(self, worker: int, like: GivenUp, outcome: Outcome) -> None:
+    def _give_up_all(self, worker: int, like: AbandonedEpisode, outcome: JobOutcome) -> None:
         """Give up the running episodes of a worker."""
         for env in self._shares[worker]:
             if env not in self._episodes.idle and env not in outcome.given_up:
                 self._give_up(replace(like, env=env), outcome)
 
-    def _revive(self, outcome: Outcome) -> None:
+    def _revive(self, outcome: JobOutcome) -> None:
         """Bring every dead worker and every broken env to where they were."""
         while True:
             dead = [worker for worker in self.workers if not self._fleet.is_alive(worker)]
@@ -211,7 +235,7 @@ class Supervisor:
                     if self._fleet.is_alive(worker):
                         seconds = round(time.monotonic() - began, 3)
                         words = "another process took its place"
-                        fault = self._fault("replaced", worker, Stage.IDLE, words)
+                        fault = self._fault("replaced", worker, WorkerStage.IDLE, words)
                         self._tell(replace(fault, seconds=seconds))
                 continue
             broken = [
@@ -223,7 +247,7 @@ class Supervisor:
                 return
             self._restore({self._worker_of[env] for env in broken}, broken, outcome)
 
-    def _may_restart(self, worker: int, outcome: Outcome) -> bool:
+    def _may_restart(self, worker: int, outcome: JobOutcome) -> bool:
         why = self.budget.spend(worker)
         if not why:
             return True
@@ -232,21 +256,21 @@ class Supervisor:
         last = "" if loss is None else f" (last: {loss.kind} in {loss.stage.name.lower()})"
         for env in self._shares[worker]:
             outcome.retired[env] = f"worker {worker} is given up: {why}{last}"
-        self._tell(self._fault("retired", worker, Stage.IDLE, why + last))
+        self._tell(self._fault("retired", worker, WorkerStage.IDLE, why + last))
         return False
 
-    def _start(self, workers: Sequence[int], outcome: Outcome) -> None:
+    def _start(self, workers: Sequence[int], outcome: JobOutcome) -> None:
         """Start workers and bring their episodes to where they were."""
         ready = []
         for worker, result in self._fleet.start(workers).items():
             self._broken -= set(self._shares[worker])
-            if isinstance(result, Loss):
-                self._mourn(result, outcome)
-                if result.stage in (Stage.BOOT, Stage.IMPORT, Stage.CONSTRUCT):
+            if isinstance(result, WorkerLoss):
+                self._on_worker_death(result, outcome)
+                if result.stage in (WorkerStage.BOOT, WorkerStage.IMPORT, WorkerStage.CONSTRUCT):
                     self._count_construct_failure(worker, f"{result.kind}: {result.error}", "")
             elif result.raised:
                 failure = result.raised[0]
-                fault = self._fault("raised", worker, Stage.CONSTRUCT, failure.error)
+                fault = self._fault("raised", worker, WorkerStage.CONSTRUCT, failure.error)
                 self._fleet.dismiss(worker)
                 self._tell(replace(fault, traceback=failure.traceback))
                 self._count_construct_failure(worker, failure.error, failure.traceback)
@@ -261,7 +285,7 @@ class Supervisor:
             raise with_trace(words, traceback)
 
     def _restore(
-        self, workers: Collection[int], chosen: Sequence[int] | None, outcome: Outcome
+        self, workers: Collection[int], chosen: Sequence[int] | None, outcome: JobOutcome
     ) -> None:
         """Play the episodes of these workers' envs, or of the chosen ones, and check them."""
         orders = {}
@@ -279,8 +303,8 @@ class Supervisor:
                 orders[worker] = Order(Kind.RESTORE, playbacks)
                 self._broken -= set(envs)
         for result in self._fleet.exchange(orders).values():
-            if isinstance(result, Loss):
-                self._mourn(result, outcome)
+            if isinstance(result, WorkerLoss):
+                self._on_worker_death(result, outcome)
                 continue
             for played in result.played:
                 if problem := self._episodes.problem(played):
@@ -289,18 +313,22 @@ class Supervisor:
                 self._broken.add(failure.env)
                 self._distrust(failure.env, f"raised {failure.error}", failure.traceback, outcome)
 
-    def _distrust(self, env: int, problem: str, traceback: str, outcome: Outcome) -> None:
+    def _distrust(self, env: int, problem: str, traceback: str, outcome: JobOutcome) -> None:
         error = f"playing the episode's seed and actions again {problem}"
-        fault = self._fault("not_reproducible", self._worker_of[env], Stage.REPLAY, error, env=env)
+        fault = self._fault(
+            "not_reproducible", self._worker_of[env], WorkerStage.REPLAY, error, env=env
+        )
         self._tell(replace(fault, traceback=traceback))
-        self._give_up(GivenUp(env, "not_reproducible", "replay", error, traceback), outcome)
+        self._give_up(
+            AbandonedEpisode(env, "not_reproducible", "replay", error, traceback), outcome
+        )
 
     def _take_mark(self, mark: dict[str, Any]) -> None:
         """Pass on what a worker is doing; an env that raised in its close is told of."""
         self._listeners.on_mark(mark)
         what, failed, error = str(mark["stage"]).partition(CLOSE_FAILED)
         if failed and not what:
-            fault = self._fault("raised", mark["worker"], Stage.CLOSE, error, env=mark["env"])
+            fault = self._fault("raised", mark["worker"], WorkerStage.CLOSE, error, env=mark["env"])
             self._tell(fault)
 
     def _tell_stuck(self, stuck: Stuck) -> None:
@@ -308,7 +336,13 @@ class Supervisor:
         self._tell(replace(fault, seconds=stuck.seconds))
 
     def _fault(
-        self, kind: FaultKind, worker: int, stage: Stage, error: str, *, env: int | None = None
+        self,
+        kind: FaultKind,
+        worker: int,
+        stage: WorkerStage,
+        error: str,
+        *,
+        env: int | None = None,
     ) -> Fault:
         fault = Fault(
             kind, worker, self._fleet.pid(worker), stage.name.lower(), error, self._env_id

@@ -9,22 +9,22 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Ending, SingleEnvs, Slots, Step
+from longhaul.core.env import Array, Ending, SingleEnvs, Step, StepBuffers
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Tier
 from longhaul.core.state import State
 from longhaul.envs.config import ProcessesConfig
-from longhaul.envs.faults import Border, GivenUp
+from longhaul.envs.faults import AbandonedEpisode, FaultPolicy
 from longhaul.envs.lockstep import Lockstep
 from longhaul.envs.processes.casualties import Casualties
 from longhaul.envs.processes.fleet import Fleet
 from longhaul.envs.processes.limits import MemoryWatch, check_room
 from longhaul.envs.processes.mailbox import Layout, Mailbox
-from longhaul.envs.processes.messages import Answer, Kind, Loss, Order, Stage
+from longhaul.envs.processes.messages import Answer, Kind, Order, WorkerLoss, WorkerStage
 from longhaul.envs.processes.repro import RunningEpisodes
-from longhaul.envs.processes.supervisor import Job, Supervisor
+from longhaul.envs.processes.supervisor import Supervisor, WorkerJob
 from longhaul.envs.replay_log import replay_mismatch
 
 REBASE_TICKS = 10_000  # a tier A episode is never played again from further back
@@ -40,7 +40,7 @@ class ProcessVectorEnv(Lockstep):
         seeds: EpisodeSeeds,
         *,
         config: ProcessesConfig | None = None,
-        border: Border | None = None,
+        border: FaultPolicy | None = None,
     ) -> None:
         self._config = config = config or ProcessesConfig()
         shares = share_out(count, config.workers or self._default_workers(count))
@@ -55,8 +55,8 @@ class ProcessVectorEnv(Lockstep):
         self._memory = MemoryWatch(config, time.monotonic)
         self._casualties = Casualties(source, self._episodes, self._losses, config, self._listeners)
         self._endings: list[tuple[int, Ending]] = []
-        self._step_job = Job(Stage.STEP, _step_order, self._accept_step)
-        self._begin_job = Job(Stage.RESET, self._begin_order, self._accept_begin)
+        self._step_job = WorkerJob(WorkerStage.STEP, _step_order, self._accept_step)
+        self._begin_job = WorkerJob(WorkerStage.RESET, self._begin_order, self._accept_begin)
         self._is_closed = False
         self._listeners.on_workers(self._fleet)
         try:
@@ -73,7 +73,7 @@ class ProcessVectorEnv(Lockstep):
         """Whether a worker has an order it has not answered yet, between two steps."""
         return False
 
-    def _allocate(self) -> tuple[Slots, Array]:
+    def _allocate(self) -> tuple[StepBuffers, Array]:
         """Return slots of the trainer's own, laid out like the mailbox, and the shared actions."""
         layout = Layout(self._spec, self._count * self._spec.rows)
         self._block = np.zeros(layout.size, np.uint8)
@@ -129,7 +129,7 @@ class ProcessVectorEnv(Lockstep):
         results = self._fleet.step_all(workers)
         self._endings = []
         is_troubled = self._casualties.retired or any(
-            isinstance(result, Loss) or result.raised for result in results.values()
+            isinstance(result, WorkerLoss) or result.raised for result in results.values()
         )
         if is_troubled:
             todo = {worker: list(self._shares[worker]) for worker in workers}
@@ -184,7 +184,7 @@ class ProcessVectorEnv(Lockstep):
         self._mark_started([env for env in envs if not self._casualties.is_gone(env)])
         self._drop_unusable((), in_step=False)
 
-    def _forsake(self, given_up: GivenUp) -> None:
+    def _forsake(self, given_up: AbandonedEpisode) -> None:
         self._casualties.forsake(given_up)
 
     def _open(self, env: int) -> None:
@@ -239,8 +239,8 @@ class ProcessVectorEnv(Lockstep):
 
     def _snapshots(self) -> State:
         taken: dict[int, State] = {}
-        job = Job(
-            Stage.SNAPSHOT,
+        job = WorkerJob(
+            WorkerStage.SNAPSHOT,
             lambda envs, fresh: Order(Kind.SNAPSHOT, tuple(envs)),
             lambda envs, answer: taken.update(answer.returned),
         )
@@ -296,7 +296,7 @@ class ProcessVectorEnv(Lockstep):
         if env in self._casualties.retired or self._is_busy(worker):
             return None
         result = self._fleet.exchange({worker: Order(Kind.FRAME, env)})[worker]
-        if isinstance(result, Loss) or result.raised:
+        if isinstance(result, WorkerLoss) or result.raised:
             return None
         picture: NDArray[np.uint8] | None = result.returned
         return picture

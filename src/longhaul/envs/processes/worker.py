@@ -34,12 +34,12 @@ from longhaul.envs.processes.messages import (
     Answer,
     Beginning,
     ChannelClosedError,
+    EpisodeReplay,
     Hello,
     Kind,
-    Playback,
-    Played,
     Raised,
-    Stage,
+    ReplayedEpisode,
+    WorkerStage,
     receive_exactly,
     send_message,
 )
@@ -49,7 +49,7 @@ from longhaul.envs.replay_log import observation_digest
 
 def serve(line: socket.socket, memory: int, generation: int) -> None:
     """Obey orders until the trainer says goodbye or is gone."""
-    desk: Desk | None = None
+    desk: WorkerEnvs | None = None
     while True:
         try:
             sequence, for_generation, kind, size = HEADER.unpack(receive_exactly(line, HEADER.size))
@@ -59,7 +59,7 @@ def serve(line: socket.socket, memory: int, generation: int) -> None:
         if for_generation != generation:
             continue
         if kind == Kind.HELLO:
-            desk = Desk(line, memory, generation, payload)
+            desk = WorkerEnvs(line, memory, generation, payload)
             answer: Answer | None = desk.open()
         else:
             assert desk is not None
@@ -84,7 +84,7 @@ def _is_sent(line: socket.socket, sequence: int, generation: int, words: bytes) 
     return True
 
 
-class Desk:
+class WorkerEnvs:
     """The environments of one worker and the words that tell what is being done with them."""
 
     def __init__(self, line: socket.socket, memory: int, generation: int, hello: Hello) -> None:
@@ -103,7 +103,7 @@ class Desk:
 
     def open(self) -> Answer:
         """Import the factory and make all environments."""
-        self._enter(Stage.IMPORT)
+        self._enter(WorkerStage.IMPORT)
         try:
             if self._hello.main is not None:
                 importlib.import_module("multiprocessing.spawn").prepare(self._hello.main)
@@ -121,7 +121,7 @@ class Desk:
             except FAILURES as error:
                 raised.append(described(env, error))
                 break
-        self._enter(Stage.IDLE)
+        self._enter(WorkerStage.IDLE)
         return Answer(raised=tuple(raised))
 
     def obey(self, kind: Kind, payload: object) -> Answer | None:
@@ -150,7 +150,7 @@ class Desk:
             steps = [one for one in steps if one[0] in chosen]
         count = self._count
         before = clock()
-        words[STAGE] = Stage.STEP
+        words[STAGE] = WorkerStage.STEP
         for env, step, actions in steps:
             words[ENV] = env
             words[COUNT] = count = count + 1
@@ -167,7 +167,7 @@ class Desk:
             times[2 * env + 1] += 1
             before = now
         self._count = count
-        words[STAGE] = Stage.IDLE
+        words[STAGE] = WorkerStage.IDLE
         if endings or raised:
             return Answer(endings=tuple(endings), raised=tuple(raised))
         return None
@@ -179,7 +179,7 @@ class Desk:
                 self._begin_one(beginning)
             except FAILURES as error:
                 raised.append(described(beginning.env, error))
-        self._enter(Stage.IDLE)
+        self._enter(WorkerStage.IDLE)
         return Answer(raised=tuple(raised)) if raised else None
 
     def _begin_one(self, beginning: Beginning) -> None:
@@ -191,7 +191,7 @@ class Desk:
         is_first = env not in self._begun
         if is_first:
             self._mark("reset_start", env)
-        self._enter(Stage.RESET, env)
+        self._enter(WorkerStage.RESET, env)
         before = time.perf_counter_ns()
         settings = beginning.settings
         if settings is not None and settings != self._configured.get(env):
@@ -203,17 +203,17 @@ class Desk:
             self._begun.add(env)
             self._mark("reset_done", env)
 
-    def _restore(self, playbacks: Sequence[Playback]) -> Answer:
+    def _restore(self, playbacks: Sequence[EpisodeReplay]) -> Answer:
         played, raised = [], []
         for playback in playbacks:
             try:
                 played.append(self._play(playback))
             except FAILURES as error:
                 raised.append(described(playback.beginning.env, error))
-        self._enter(Stage.IDLE)
+        self._enter(WorkerStage.IDLE)
         return Answer(played=tuple(played), raised=tuple(raised))
 
-    def _play(self, playback: Playback) -> Played:
+    def _play(self, playback: EpisodeReplay) -> ReplayedEpisode:
         """Bring one episode to where it was and measure where that is."""
         env = playback.beginning.env
         rows = self._hello.spec.rows
@@ -221,7 +221,7 @@ class Desk:
         self._words[POSITION] = 0
         self._begin_one(playback.beginning)
         simulator = self._envs[env]
-        self._enter(Stage.REPLAY, env)
+        self._enter(WorkerStage.REPLAY, env)
         if playback.base is not None:
             simulator.restore(playback.base)
         reward = self._mailbox.slots.reward[place]
@@ -237,27 +237,27 @@ class Desk:
                 over_at = position + 1
                 break
         digest = observation_digest(self._mailbox.slots, place)
-        return Played(env, digest, returns, over_at)
+        return ReplayedEpisode(env, digest, returns, over_at)
 
     def _snapshot(self, envs: tuple[int, ...]) -> Answer:
         snapshots = {}
         for env in envs:
-            self._enter(Stage.SNAPSHOT, env)
+            self._enter(WorkerStage.SNAPSHOT, env)
             try:
                 snapshots[env] = self._envs[env].snapshot()
             except FAILURES as error:
                 return Answer(raised=(described(env, error),))
-        self._enter(Stage.IDLE)
+        self._enter(WorkerStage.IDLE)
         return Answer(returned=snapshots)
 
     def _frame(self, env: int) -> Answer:
-        self._enter(Stage.FRAME, env)
+        self._enter(WorkerStage.FRAME, env)
         try:
             picture = self._envs[env].frame()
         except FAILURES as error:
             return Answer(raised=(described(env, error),))
         finally:
-            self._enter(Stage.IDLE)
+            self._enter(WorkerStage.IDLE)
         return Answer(returned=picture)
 
     def _close(self) -> None:
@@ -268,7 +268,7 @@ class Desk:
 
     def _discard(self, env: int) -> None:
         """Close an environment that is no longer wanted, whatever it thinks of that."""
-        self._enter(Stage.CLOSE, env)
+        self._enter(WorkerStage.CLOSE, env)
         simulator = self._envs.pop(env)
         self._configured.pop(env, None)
         self._steps = [one for one in self._steps if one[0] != env]
@@ -279,7 +279,7 @@ class Desk:
 
     def _construct(self, env: int) -> None:
         self._mark("construct_start", env)
-        self._enter(Stage.CONSTRUCT, env)
+        self._enter(WorkerStage.CONSTRUCT, env)
         before = time.perf_counter_ns()
         simulator = self._make()
         promised = self._hello.spec
@@ -299,7 +299,7 @@ class Desk:
         self._time(CONSTRUCT_TIMES, before)
         self._mark("construct_done", env)
 
-    def _enter(self, stage: Stage, env: int = -1) -> None:
+    def _enter(self, stage: WorkerStage, env: int = -1) -> None:
         self._words[ENV] = env
         self._words[COUNT] = self._count = self._count + 1
         self._words[STAGE] = stage

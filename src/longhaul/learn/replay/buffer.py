@@ -15,7 +15,7 @@ from longhaul.core.rollout import Rollout, TensorTree
 from longhaul.core.seeds import generator_state, restore_generator
 from longhaul.core.state import State
 from longhaul.learn.config import ReplayConfig
-from longhaul.learn.replay.plan import Layout, Piece, ReplayPlan
+from longhaul.learn.replay.plan import ReplayLayout, ReplayPlan, StoredArray
 from longhaul.learn.replay.ring import Ring
 from longhaul.learn.replay.sequences import cut_up, sequence_length
 from longhaul.learn.replay.sum_tree import Indices, SumTree, Weights
@@ -25,7 +25,7 @@ _MOST_PRIORITY = 1e12  # keeps sums finite when a value explodes
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class ReplaySample:
     """A sample: sequences as a rollout, where they lie, and what each counts."""
 
     rollout: Rollout  # [L, B]
@@ -81,7 +81,7 @@ class PrioritizedReplay:
     def push(self, pieces: Rollout, priorities: Weights) -> None:
         """Keep all sequences of a rollout, with the priority of each."""
         if self._ring is None:
-            layout = Layout.of(pieces)
+            layout = ReplayLayout.of(pieces)
             self._open(layout, ReplayPlan.of(layout, self._config), pieces.rows)
         assert self._ring is not None
         places = self._ring.write(pieces)
@@ -89,7 +89,7 @@ class PrioritizedReplay:
         self._counts.pushes += 1
         self._counts.pushed += pieces.steps * pieces.rows
 
-    def _open(self, layout: Layout, plan: ReplayPlan, rollout_sequences: int) -> None:
+    def _open(self, layout: ReplayLayout, plan: ReplayPlan, rollout_sequences: int) -> None:
         plan.demand(rollout_sequences)
         self._ring = Ring(layout, plan)
         self._tree = SumTree(plan.sequences)
@@ -103,7 +103,7 @@ class PrioritizedReplay:
         enough = self._ring.size * self._ring.layout.length >= max(config.batch, config.warm_up)
         return config.batches if enough else 0
 
-    def draw(self, *, alpha: float, beta: float, noise_seed: int) -> Drawn:
+    def draw(self, *, alpha: float, beta: float, noise_seed: int) -> ReplaySample:
         """Return a sample, to be used before the next one is drawn."""
         with self._timed("replay_sample"):
             drawn = self._draw(alpha, beta, noise_seed)
@@ -113,7 +113,7 @@ class PrioritizedReplay:
         self._counts.unique += self._last_unique
         return drawn
 
-    def _draw(self, alpha: float, beta: float, noise_seed: int) -> Drawn:
+    def _draw(self, alpha: float, beta: float, noise_seed: int) -> ReplaySample:
         assert self._ring is not None, "nothing is due before something was kept"
         ring = self._ring
         count = -(-self._config.batch // ring.layout.length)
@@ -128,7 +128,7 @@ class PrioritizedReplay:
             weight = self._importance(places, beta)
         with self._timed("replay_gather"):
             rollout = ring.read(places, noise_seed=noise_seed)
-        return Drawn(rollout, places, torch.from_numpy(weight.astype(np.float32)))
+        return ReplaySample(rollout, places, torch.from_numpy(weight.astype(np.float32)))
 
     def _weigh(self, alpha: float) -> None:
         """Bring the tree to another alpha, if it is one."""
@@ -217,22 +217,22 @@ class PrioritizedReplay:
         self._tree.set_all(self._chances(self._priorities))
 
 
-def _saved_layout(state: State) -> Layout:
+def _saved_layout(state: State) -> ReplayLayout:
     """Return the layout the saved arrays have."""
     arrays = state["ring"]["sequences"]
 
-    def pieces(group: str) -> dict[str, Piece]:
+    def pieces(group: str) -> dict[str, StoredArray]:
         return {
-            name.removeprefix(group): Piece(array.shape[2:], array.dtype)
+            name.removeprefix(group): StoredArray(array.shape[2:], array.dtype)
             for name, array in arrays.items()
             if name.startswith(group)
         }
 
     action = arrays["action"]
-    return Layout(
+    return ReplayLayout(
         length=state["length"],
         obs=pieces("obs."),
-        action=Piece(action.shape[2:], action.dtype),
+        action=StoredArray(action.shape[2:], action.dtype),
         choices=arrays["mask"].shape[2] if "mask" in arrays else 0,
         memory=pieces("memory."),
     )

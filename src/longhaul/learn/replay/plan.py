@@ -19,7 +19,7 @@ _PRIORITY_BYTES = 8 + 4 * 8  # a priority and its share of the tree, at its leas
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class StoredArray:
     """One array kept per step or per sequence."""
 
     shape: tuple[int, ...]
@@ -32,23 +32,23 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ReplayLayout:
     """What is kept of one sequence."""
 
     length: int
-    obs: Mapping[str, Piece]  # per step, and once more for what was seen after the last one
-    action: Piece  # per step
+    obs: Mapping[str, StoredArray]  # per step, and once more for what was seen after the last one
+    action: StoredArray  # per step
     choices: int  # width of the action mask, 0 without one
-    memory: Mapping[str, Piece]  # before the first step and after the last one
+    memory: Mapping[str, StoredArray]  # before the first step and after the last one
 
     @staticmethod
-    def of(pieces: Rollout) -> Layout:
+    def of(pieces: Rollout) -> ReplayLayout:
         """Return the layout of a rollout that is cut up into sequences."""
 
-        def piece(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Piece:
-            return Piece(array.shape[2:], array.dtype)
+        def piece(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> StoredArray:
+            return StoredArray(array.shape[2:], array.dtype)
 
-        return Layout(
+        return ReplayLayout(
             length=pieces.steps,
             obs={name: piece(part.numpy()) for name, part in pieces.obs.items()},
             action=piece(pieces.action.numpy()),
@@ -89,7 +89,7 @@ class ReplayPlan:
     limit_megabytes: float
 
     @staticmethod
-    def of(layout: Layout, config: ReplayConfig) -> ReplayPlan:
+    def of(layout: ReplayLayout, config: ReplayConfig) -> ReplayPlan:
         """Return what fits into the configured memory."""
         wanted = max(1, config.capacity // layout.length)
         limit = int(config.memory_megabytes * MEGABYTE)

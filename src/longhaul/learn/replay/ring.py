@@ -13,7 +13,7 @@ from torch import Tensor
 from longhaul.core.errors import CheckpointError
 from longhaul.core.rollout import Bootstrap, Rollout
 from longhaul.core.state import State
-from longhaul.learn.replay.plan import FLAGS, NUMBERS, Layout, ReplayPlan
+from longhaul.learn.replay.plan import FLAGS, NUMBERS, ReplayLayout, ReplayPlan
 from longhaul.learn.replay.sum_tree import Indices
 
 Array = NDArray[Any]
@@ -29,7 +29,7 @@ class Ring:
     lost one: what it led to is not known any more.
     """
 
-    def __init__(self, layout: Layout, plan: ReplayPlan) -> None:
+    def __init__(self, layout: ReplayLayout, plan: ReplayPlan) -> None:
         self.layout = layout
         self.capacity = plan.sequences
         self.written = 0  # sequences since the beginning

@@ -31,7 +31,7 @@ class ForeignError(CheckpointError):
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class CheckpointScore:
     """The value of the metric by which checkpoints are ranked."""
 
     metric: str
@@ -61,7 +61,7 @@ class Manifest:
     parts: dict[str, Digest]  # by file name
     logs: dict[str, LogMark]  # by file name
     created: str
-    score: Score | None = None
+    score: CheckpointScore | None = None
 
 
 def encode_manifest(manifest: Manifest) -> bytes:

@@ -36,10 +36,10 @@ from longhaul.runs.checkpoints.inspect import (
     verify,
 )
 from longhaul.runs.checkpoints.manifest import (
+    CheckpointScore,
     DamagedError,
     ForeignError,
     Manifest,
-    Score,
     Stamp,
     encode_manifest,
 )
@@ -67,7 +67,7 @@ _MEGABYTE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class CheckpointContent:
     """What one checkpoint shall hold."""
 
     progress: Progress
@@ -179,7 +179,7 @@ class CheckpointStore:
             self._damaged = frozenset(damage.path for damage in loaded.damaged)
         return loaded
 
-    def save(self, snapshot: Snapshot) -> Path:
+    def save(self, snapshot: CheckpointContent) -> Path:
         """Return the checkpoint of this progress, written unless it is there already."""
         if (saved := self._find(snapshot.progress)) is not None:
             return saved
@@ -232,7 +232,11 @@ class CheckpointStore:
         return None
 
     def _write(
-        self, temporary: Path, snapshot: Snapshot, split: dict[str, SplitState], trees: bytes
+        self,
+        temporary: Path,
+        snapshot: CheckpointContent,
+        split: dict[str, SplitState],
+        trees: bytes,
     ) -> None:
         """Write all parts, then the manifest that vouches for them."""
         temporary.mkdir()
@@ -254,7 +258,7 @@ class CheckpointStore:
             score=(
                 None
                 if snapshot.score is None
-                else Score(self.config.best_metric, float(snapshot.score))
+                else CheckpointScore(self.config.best_metric, float(snapshot.score))
             ),
         )
         write_durably(temporary / MANIFEST_FILE, [encode_manifest(manifest)])

@@ -34,7 +34,7 @@ RETRY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class TrackerTally:
     """What became of the points of one process."""
 
     sent: int
@@ -148,10 +148,10 @@ class BackgroundTracker(RunListener):
             self._tracker.abandon()
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> TrackerTally:
         """How it went so far."""
         lost = self._dropped - self._recovered
-        return Tally(self._sent, lost, self._failed, self._problem, self._finished)
+        return TrackerTally(self._sent, lost, self._failed, self._problem, self._finished)
 
     def _take_histograms(self) -> dict[str, NDArray[np.float32]]:
         found = {f"weights/{name}": values for name, values in self._feed.weights().items()}

@@ -19,7 +19,7 @@ from longhaul.tasks.kind import TaskKind, TaskRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class GymOptions:
     """What can be said about a Gymnasium environment."""
 
     kwargs: dict[str, Any] = field(default_factory=dict)
@@ -45,7 +45,7 @@ def check_argument(argument: str) -> None:
 def build(request: TaskRequest) -> Task:
     """Return the task of training on one Gymnasium environment."""
     check_argument(request.argument)
-    options: Options = request.options
+    options: GymOptions = request.options
     kwargs = dict(options.kwargs)
     if options.max_episode_steps:
         kwargs["max_episode_steps"] = options.max_episode_steps
@@ -71,7 +71,7 @@ def no_figures(episodes: Sequence[Episode]) -> Metrics:
 TASK = TaskKind(
     name="gym",
     summary="any Gymnasium environment, by its id",
-    options=Options,
+    options=GymOptions,
     build=build,
     examples=("gym:CartPole-v1", "gym:Acrobot-v1", "gym:LunarLander-v3"),
     presets=Path(__file__).parent / "presets",

@@ -16,7 +16,7 @@ from longhaul.core.statistics import Interval
 from longhaul.tasks.mario.game.games import STAGE_FACT
 from longhaul.tasks.mario.game.reward import CLEAR_REASONS, DEATH_REASONS, REASONS
 from longhaul.tasks.mario.game.stages import Stage
-from longhaul.tasks.mario.options import Options
+from longhaul.tasks.mario.options import MarioOptions
 from longhaul.tasks.mario.payments import TermReward
 from longhaul.tasks.mario.source import GameSource
 
@@ -172,7 +172,7 @@ def record(episodes: Sequence[Episode]) -> dict[str, Any]:
 class MarioEvaluation:
     """The suites of a run: its stages, from their true starts."""
 
-    options: Options
+    options: MarioOptions
     rom: str
 
     def find(self, name: str) -> Suite:
@@ -223,6 +223,6 @@ class MarioEvaluation:
         )
 
 
-def suites(options: Options, rom: str) -> Callable[[str], Suite]:
+def suites(options: MarioOptions, rom: str) -> Callable[[str], Suite]:
     """Return how to get a suite by its name, played with this copy of the game."""
     return MarioEvaluation(options, rom).find

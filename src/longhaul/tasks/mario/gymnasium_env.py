@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Bools, Slots
+from longhaul.core.env import Array, Bools, StepBuffers
 from longhaul.core.spaces import EnvSpec
 from longhaul.tasks.mario.game import reward as at
 from longhaul.tasks.mario.game.games import PIXELS, GameFactory, Games
@@ -51,7 +51,7 @@ class _Batch:
         factory = GameFactory(options, find_rom(options.rom).cartridge)
         self.spec = factory.spec
         self.games: Games = factory(count)
-        self.slots = Slots.allocate(self.spec, count)
+        self.slots = StepBuffers.allocate(self.spec, count)
         self.games.bind(self.slots)
         self.is_plain = self.spec.observation.keys() == {PIXELS}
         self.frame_rate = FRAMES_PER_SECOND / options.frame_skip

@@ -174,7 +174,7 @@ class ScheduleOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Options(GameOptions):
+class MarioOptions(GameOptions):
     """The game and what is made of it."""
 
     reward: RewardOptions = field(default_factory=RewardOptions)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Slots
+from longhaul.core.env import Array, StepBuffers
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting, Settings
 from longhaul.core.state import State
@@ -266,9 +266,9 @@ class TermPay:
         self._weights = np.tile(self._next, (count, 1))
         self._every = options.milestone_every
         self._figures: Array
-        self._slots: Slots
+        self._slots: StepBuffers
 
-    def bind(self, figures: Array, slots: Slots) -> None:
+    def bind(self, figures: Array, slots: StepBuffers) -> None:
         """Read these figures and write into these slots."""
         self._figures = figures
         self._slots = slots

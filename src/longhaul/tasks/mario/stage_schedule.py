@@ -9,7 +9,7 @@ from longhaul.core.control import Controller, Decision, View
 from longhaul.core.settings import Assignment, Setting
 from longhaul.tasks.mario.game.options import SCRIPT_SHARE
 from longhaul.tasks.mario.game.stages import STAGES
-from longhaul.tasks.mario.options import HARD_SHARE, HelpOptions, Options, StageOptions
+from longhaul.tasks.mario.options import HARD_SHARE, HelpOptions, MarioOptions, StageOptions
 from longhaul.tasks.mario.payments import PREFIX
 
 FRESH_CLEAR_RATE = "env/clear_rate_fresh"
@@ -198,7 +198,7 @@ class StageCurriculum:
         return (*old, (self.stages[opened - 1], 1.0))
 
 
-def build_controllers(options: Options) -> tuple[Controller[Any], ...]:
+def build_controllers(options: MarioOptions) -> tuple[Controller[Any], ...]:
     """Return the controllers the options ask for, in the order they decide."""
     weights: dict[str, Setting[float]] = {one.name: one for one in options.reward.settings()}
     found: list[Controller[Any]] = []

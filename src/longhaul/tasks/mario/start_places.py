@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Slots, Start
+from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Start, StepBuffers
 from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import EnvSpec
@@ -191,7 +191,7 @@ class HardGames:
         """[count], True for games whose episode ended in the last step."""
         return self._games.over
 
-    def bind(self, slots: Slots) -> None:
+    def bind(self, slots: StepBuffers) -> None:
         """Write into these arrays."""
         self._games.bind(slots)
 

@@ -29,7 +29,7 @@ from longhaul.tasks.mario.game.options import SCRIPT_SHARE
 from longhaul.tasks.mario.game.reward import REASONS
 from longhaul.tasks.mario.game.stages import STAGES
 from longhaul.tasks.mario.hints import HINTS
-from longhaul.tasks.mario.options import FRONTIER_SHARE, HARD_SHARE, Options
+from longhaul.tasks.mario.options import FRONTIER_SHARE, HARD_SHARE, MarioOptions
 from longhaul.tasks.mario.payments import MEANINGS, PREFIX, RewardOptions, TermReward
 from longhaul.tasks.mario.probe import run_probe
 from longhaul.tasks.mario.rom import STAND_IN, find_rom
@@ -94,7 +94,7 @@ METRICS = (
 
 def build(request: TaskRequest) -> Task:
     """Return the task of clearing stages."""
-    options: Options = request.options
+    options: MarioOptions = request.options
     rom = _rom_of(request.argument, options)
     source = GameSource(options.games(), rom, TermReward(options.reward))
     envs = hard_envs(source, options.starts) if options.starts.is_on else source.envs()
@@ -125,7 +125,7 @@ def build(request: TaskRequest) -> Task:
     )
 
 
-def _rom_of(argument: str, options: Options) -> str:
+def _rom_of(argument: str, options: MarioOptions) -> str:
     """Return which copy of the game is meant: `mario:standin` is the free one."""
     if not argument:
         return options.rom
@@ -137,7 +137,7 @@ def _rom_of(argument: str, options: Options) -> str:
     return STAND_IN
 
 
-def settings_of(options: Options) -> tuple[Setting[Any], ...]:
+def settings_of(options: MarioOptions) -> tuple[Setting[Any], ...]:
     """Return the settings of a run, beginning at its options' values."""
     starts = options.starts
     # Without somebody to ask for it, a script that was written down is used in every episode.
@@ -182,7 +182,7 @@ def summarise(episodes: Sequence[Episode]) -> Metrics:
 TASK = TaskKind(
     name="mario",
     summary="Super Mario Bros., stage by stage, on a console of our own",
-    options=Options,
+    options=MarioOptions,
     build=build,
     examples=("mario",),
     presets=Path(__file__).parent / "presets",

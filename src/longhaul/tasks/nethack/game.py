@@ -15,7 +15,7 @@ from nle.env.base import ASCII_ESC, ASCII_SPACE, SKIP_EXCEPTIONS
 from nle.env.tasks import TASK_ACTIONS
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Ending, Slots, Start
+from longhaul.core.env import Array, Ending, Start, StepBuffers
 from longhaul.core.errors import EnvError
 from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Settings
@@ -225,16 +225,16 @@ class NetHackEnv:
         self._steps = 0
         self._deepest = 0
         self._flags_to_write = True
-        self._slots: Slots
+        self._slots: StepBuffers
         self._outcome: ShownArrays
-        self.bind(Slots.allocate(self._spec, 1))
+        self.bind(StepBuffers.allocate(self._spec, 1))
 
     @property
     def spec(self) -> EnvSpec:
         """The env's shapes and promises."""
         return self._spec
 
-    def bind(self, slots: Slots) -> None:
+    def bind(self, slots: StepBuffers) -> None:
         """Write into these views, one row, from the next call on."""
         self._slots = slots
         spare = ShownArrays.allocate()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from longhaul.core.env import Episode, Slots, empty_actions
+from longhaul.core.env import Episode, StepBuffers, empty_actions
 from longhaul.core.evaluation import Case
 from longhaul.core.seeds import Seeds
 from longhaul.tasks.nethack.observation.arrays import DOWNWARD, FOE, FRONTIER, THING
@@ -27,7 +27,7 @@ from longhaul.tasks.nethack.vocabulary import (
     STATE,
 )
 
-Choose = Callable[[Slots], int]
+Choose = Callable[[StepBuffers], int]
 """Returns the action for the present observation of one game."""
 RANDOM, EXPLORER = "random", "explorer"
 LOST_MOVES = 0.2
@@ -45,7 +45,7 @@ class Explorer:
 
     generator: np.random.Generator
 
-    def __call__(self, slots: Slots) -> int:
+    def __call__(self, slots: StepBuffers) -> int:
         """Return the first thing to do of a fixed list."""
         atoms, state = slots.obs[ATOM_BITS][0], slots.obs[STATE][0]
 
@@ -100,7 +100,7 @@ def play_cases(
     """Play every case to its end, one after another, with all actions open."""
     opened = replace(options, map=MapOptions(), mask=MaskOptions(enabled=False))
     env = NetHackFactory(opened)()
-    slots = Slots.allocate(env.spec, 1)
+    slots = StepBuffers.allocate(env.spec, 1)
     env.bind(slots)
     actions = empty_actions(env.spec, 1)
     episodes = []

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Slots, Start
+from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Start, StepBuffers
 from longhaul.core.errors import EnvError
 from longhaul.core.settings import Setting, Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
@@ -197,7 +197,7 @@ class Chase:
         self._next_cost = STEP_COST.default
         self._world = (self._generator, self._cells, self._cost, self._elapsed, self._over)
         self._slots: tuple[Array, ...]
-        self.bind(Slots.allocate(self._spec, count * rows))
+        self.bind(StepBuffers.allocate(self._spec, count * rows))
 
     @property
     def spec(self) -> EnvSpec:
@@ -214,7 +214,7 @@ class Chase:
         """[count], True for simulators whose episode ended in the last step."""
         return self._over
 
-    def bind(self, slots: Slots) -> None:
+    def bind(self, slots: StepBuffers) -> None:
         """Write into these arrays, `count * spec.rows` rows, env-major."""
         mask = slots.mask
         if mask is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Ending, Slots, Start
+from longhaul.core.env import Array, Ending, Start, StepBuffers
 from longhaul.core.seeds import generator_state, restore_generator
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
@@ -47,12 +47,12 @@ class RecallEnv:
     def __init__(self, factory: RecallFactory) -> None:
         self._factory = factory
         self.spec = factory.spec
-        self._slots = Slots.allocate(self.spec, 1)
+        self._slots = StepBuffers.allocate(self.spec, 1)
         self._random = np.random.default_rng(0)
         self._cue = 0
         self._step = 0
 
-    def bind(self, slots: Slots) -> None:
+    def bind(self, slots: StepBuffers) -> None:
         """Write into these views."""
         self._slots = slots
 

@@ -21,7 +21,7 @@ NEAR_ENOUGH = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ProbeOptions:
     """How hard the probes are."""
 
     cues: int = 4
@@ -46,7 +46,7 @@ class Options:
 
 def build(request: TaskRequest) -> Task:
     """Return the named probe."""
-    options: Options = request.options
+    options: ProbeOptions = request.options
     if request.argument == "recall":
         return _recall(request, options)
     if request.argument == "chase":
@@ -57,7 +57,7 @@ def build(request: TaskRequest) -> Task:
     )
 
 
-def _recall(request: TaskRequest, options: Options) -> Task:
+def _recall(request: TaskRequest, options: ProbeOptions) -> Task:
     factory = RecallFactory(cues=options.cues, delay=options.delay)
     return Task(
         name="probe:recall",
@@ -76,7 +76,7 @@ def _share_right(episodes: Sequence[Episode]) -> Metrics:
     return {"env/right": sum(e.metrics["right"] for e in episodes) / len(episodes)}
 
 
-def _chase(request: TaskRequest, options: Options) -> Task:
+def _chase(request: TaskRequest, options: ProbeOptions) -> Task:
     envs = chase_envs(rows=options.walkers, time_limit=options.time_limit)
     return Task(
         name="probe:chase",
@@ -92,7 +92,7 @@ def _chase(request: TaskRequest, options: Options) -> Task:
 TASK = TaskKind(
     name="probe",
     summary="tiny tasks with known answers, to check a learner in seconds",
-    options=Options,
+    options=ProbeOptions,
     build=build,
     examples=("probe:recall", "probe:chase"),
     presets=Path(__file__).parent / "presets",

@@ -9,19 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.app.experiments.search.plan import STAGES
-from longhaul.app.experiments.search.trial import Point, curve, failure, score, stages, unmeasured
+from longhaul.app.experiments.search.trial import (
+    TrialPoint,
+    curve,
+    failure,
+    score,
+    stages,
+    unmeasured,
+)
 from tests.app.small import small_config
 
 shares = st.lists(st.floats(0.001, 1.0), min_size=1, max_size=12).map(sorted)
 curves = shares.flatmap(
     lambda listed: st.tuples(
-        *(st.builds(Point, st.just(one), st.none() | st.floats(-9, 9)) for one in listed)
+        *(st.builds(TrialPoint, st.just(one), st.none() | st.floats(-9, 9)) for one in listed)
     )
 )
 
 
 @given(curves)
-def test_a_stage_that_was_told_never_changes(points: tuple[Point, ...]) -> None:
+def test_a_stage_that_was_told_never_changes(points: tuple[TrialPoint, ...]) -> None:
     known: dict[int, float] = {}
     for count in range(len(points) + 1):
         found = stages(points[:count])
@@ -30,7 +37,7 @@ def test_a_stage_that_was_told_never_changes(points: tuple[Point, ...]) -> None:
 
 
 @given(curves)
-def test_stages_are_those_the_run_has_passed(points: tuple[Point, ...]) -> None:
+def test_stages_are_those_the_run_has_passed(points: tuple[TrialPoint, ...]) -> None:
     found = stages(points)
     assert all(stage <= points[-1].share * STAGES + 1e-9 for stage in found)
     if points[0].value is not None:
@@ -38,7 +45,12 @@ def test_stages_are_those_the_run_has_passed(points: tuple[Point, ...]) -> None:
 
 
 def test_a_stage_has_the_last_value_of_its_end() -> None:
-    points = [Point(0.05, 1.0), Point(0.12, 2.0), Point(0.19, 3.0), Point(0.32, None)]
+    points = [
+        TrialPoint(0.05, 1.0),
+        TrialPoint(0.12, 2.0),
+        TrialPoint(0.19, 3.0),
+        TrialPoint(0.32, None),
+    ]
     assert stages(points) == {1: 2.0, 2: 3.0, 3: 3.0}
 
 
@@ -48,23 +60,28 @@ def test_rows_without_the_metric_still_tell_how_far_the_run_is() -> None:
         {"iteration": 1, "env_steps": 25, "a/b": 3.0},
         {"iteration": 2, "env_steps": 110},
     ]
-    assert curve(rows, "a/b", config) == [Point(0.25, 3.0), Point(1.0, None)]
+    assert curve(rows, "a/b", config) == [TrialPoint(0.25, 3.0), TrialPoint(1.0, None)]
 
 
 def test_progress_is_counted_in_iterations_where_the_run_is() -> None:
     config = small_config("probe:chase", "total_iterations=8")
-    assert curve([{"iteration": 2, "env_steps": 999}], "a/b", config) == [Point(0.25, None)]
+    assert curve([{"iteration": 2, "env_steps": 999}], "a/b", config) == [TrialPoint(0.25, None)]
 
 
 def test_each_way_to_take_the_metric() -> None:
-    points = [Point(0.2, 1.0), Point(0.5, 9.0), Point(0.8, 4.0), Point(1.0, 6.0)]
+    points = [
+        TrialPoint(0.2, 1.0),
+        TrialPoint(0.5, 9.0),
+        TrialPoint(0.8, 4.0),
+        TrialPoint(1.0, 6.0),
+    ]
     assert score(points, "last", "maximize") == 6.0
     assert score(points, "best", "maximize") == 9.0
     assert score(points, "best", "minimize") == 1.0
     assert score(points, "mean", "maximize") == 5.0
     assert score(points, "tail", "maximize") == 5.0
-    assert score([Point(0.4, 2.0), Point(1.0, None)], "tail", "maximize") == 2.0
-    assert score([Point(1.0, None)], "tail", "maximize") is None
+    assert score([TrialPoint(0.4, 2.0), TrialPoint(1.0, None)], "tail", "maximize") == 2.0
+    assert score([TrialPoint(1.0, None)], "tail", "maximize") is None
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from longhaul.core.env import Slots
+from longhaul.core.env import StepBuffers
 from longhaul.tasks.fish.adapters.predecessor import PredecessorEnv
 from longhaul.tasks.fish.options import (
     FishOptions,
@@ -39,7 +39,7 @@ BASE = replace(
 @pytest.mark.parametrize("options", [ORIGINAL, BASE], ids=["neighbours", "base"])
 def test_it_plays_the_same_episode_as_the_compiled_world(options: FishOptions) -> None:
     ours = BroadcastFactory(options)(1)
-    slots = Slots.allocate(ours.spec, 1)
+    slots = StepBuffers.allocate(ours.spec, 1)
     ours.bind(slots)
     ours.reset(np.array([0]), np.array([5]), [None])
     theirs = PredecessorEnv(options)

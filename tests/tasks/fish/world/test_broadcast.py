@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from longhaul.core.env import Slots
+from longhaul.core.env import StepBuffers
 from longhaul.core.settings import Settings
 from longhaul.tasks.fish.options import SCHOOL_SIZE, FishOptions, FishRewardOptions
 from longhaul.tasks.fish.world.broadcast import BroadcastFactory, BroadcastSchools
@@ -16,9 +16,9 @@ ORIGINAL = FishOptions(
 )
 
 
-def bound(options: FishOptions, seeds: tuple[int, ...]) -> tuple[BroadcastSchools, Slots]:
+def bound(options: FishOptions, seeds: tuple[int, ...]) -> tuple[BroadcastSchools, StepBuffers]:
     schools = BroadcastFactory(options)(len(seeds))
-    slots = Slots.allocate(schools.spec, len(seeds))
+    slots = StepBuffers.allocate(schools.spec, len(seeds))
     schools.bind(slots)
     schools.reset(np.arange(len(seeds)), np.array(seeds), [None] * len(seeds))
     return schools, slots

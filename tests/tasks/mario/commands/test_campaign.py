@@ -23,7 +23,7 @@ from longhaul.tasks.mario.commands.campaign import (
 from longhaul.tasks.mario.commands.campaign_plan import (
     PATIENCE,
     Campaign,
-    Course,
+    CampaignCourse,
     CourseState,
     next_course,
     slice_of,
@@ -31,7 +31,7 @@ from longhaul.tasks.mario.commands.campaign_plan import (
 )
 
 CAMPAIGN = Campaign(
-    courses=lambda text: tuple(Course(name, (f"x={name}",)) for name in text.split(",")),
+    courses=lambda text: tuple(CampaignCourse(name, (f"x={name}",)) for name in text.split(",")),
     rate="eval/rate",
     progress="eval/progress",
     farthest="eval/farthest",

@@ -9,7 +9,7 @@ from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.core.config import convert
 from longhaul.tasks.mario.actions import action_set
 from longhaul.tasks.mario.commands.campaign_plan import PIPE_BUTTONS, TWINS, obstacle, stage_courses
-from longhaul.tasks.mario.options import Options
+from longhaul.tasks.mario.options import MarioOptions
 
 COURSES = {course.name: course for course in stage_courses("all")}
 
@@ -44,13 +44,13 @@ def test_castles_learn_from_castles() -> None:
 @pytest.mark.parametrize("name", COURSES)
 def test_the_preset_takes_every_override_of_a_course(name: str) -> None:
     config = _configured(name)
-    options = convert(config.options, Options, where="options")
+    options = convert(config.options, MarioOptions, where="options")
     assert options.stages == (name,)
     assert options.games().sticky == options.sticky
 
 
 def test_the_stage_of_pipes_can_go_down_and_has_a_network_like_the_others() -> None:
-    options = convert(_configured("8-4").options, Options, where="options")
+    options = convert(_configured("8-4").options, MarioOptions, where="options")
     assert options.buttons == PIPE_BUTTONS
     assert "DOWN" in options.action_set().names
     assert len(options.action_set()) == len(action_set("simple"))
@@ -59,7 +59,9 @@ def test_the_stage_of_pipes_can_go_down_and_has_a_network_like_the_others() -> N
 
 @pytest.mark.parametrize(("name", "limit"), [("4-3", 90), ("4-4", 300), ("8-4", 300)])
 def test_mazes_may_be_walked_again(name: str, limit: int) -> None:
-    assert convert(_configured(name).options, Options, where="options").stagnation_limit == limit
+    assert (
+        convert(_configured(name).options, MarioOptions, where="options").stagnation_limit == limit
+    )
 
 
 def test_what_ends_most_episodes_is_told_with_its_place() -> None:

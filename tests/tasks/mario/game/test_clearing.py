@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from longhaul.core.env import Slots
+from longhaul.core.env import StepBuffers
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.game import reward as at
 from longhaul.tasks.mario.game.games import GameFactory, Games
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.emulator
 
 def play(
     cartridge: Cartridge, stage: str, script: str = "", *, ends: bool = True
-) -> tuple[Games, Slots, list[int]]:
+) -> tuple[Games, StepBuffers, list[int]]:
     """Play a script, or the run through a stage; return the ground gained in each step as well."""
     script = script or RUNS[stage]
     options = GameOptions(stages=(stage,), script=script, ends_at_clear=ends, stagnation_limit=0)
     factory = GameFactory(options, cartridge)
-    games, slots = factory(1), Slots.allocate(factory.spec, 1)
+    games, slots = factory(1), StepBuffers.allocate(factory.spec, 1)
     games.bind(slots)
     games.reset(np.arange(1), np.zeros(1, np.int64), [None])
     gains = []

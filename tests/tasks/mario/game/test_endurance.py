@@ -9,7 +9,7 @@ import resource
 import numpy as np
 import pytest
 
-from longhaul.core.env import Array, Slots
+from longhaul.core.env import Array, StepBuffers
 from longhaul.envs.serial import BatchedVectorEnv
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.console.picture import Picture
@@ -42,7 +42,7 @@ def test_splits_of_a_batch_change_nothing(cartridge: Cartridge, pieces: tuple[in
     actions = np.random.default_rng(2).integers(0, 7, (6, CONSOLES))
     found: list[dict[str, Array]] = []
     for splits in ([0, CONSOLES], borders):
-        games, slots = factory(CONSOLES), Slots.allocate(factory.spec, CONSOLES)
+        games, slots = factory(CONSOLES), StepBuffers.allocate(factory.spec, CONSOLES)
         games.bind(slots)
         games.reset(np.arange(CONSOLES), np.arange(CONSOLES), [None] * CONSOLES)
         for wished in actions:

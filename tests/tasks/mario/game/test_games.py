@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from longhaul.core.env import BatchedEnvs, Slots, Start, VectorEnv
+from longhaul.core.env import BatchedEnvs, Start, StepBuffers, VectorEnv
 from longhaul.core.errors import EnvError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Settings
@@ -58,9 +58,9 @@ def envs(cartridge: Cartridge, name: str) -> BatchedEnvs:
 
 def begin(
     options: GameOptions, cartridge: Cartridge, start: Start | None = None
-) -> tuple[Games, Slots]:
+) -> tuple[Games, StepBuffers]:
     factory = GameFactory(options, cartridge)
-    games, slots = factory(1), Slots.allocate(factory.spec, 1)
+    games, slots = factory(1), StepBuffers.allocate(factory.spec, 1)
     games.bind(slots)
     games.reset(np.arange(1), np.array([7]), [start])
     return games, slots

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from longhaul.core.env import Slots
+from longhaul.core.env import StepBuffers
 from longhaul.envs.native.thread_pool import Chain, bind, run_alone
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.console.layout import SIZE
@@ -155,7 +155,7 @@ def test_random_memory_is_shown_without_leaving_the_planes() -> None:
 @pytest.mark.emulator
 def test_the_ground_of_the_first_stage_is_solid_and_the_sky_is_not(cartridge: Cartridge) -> None:
     factory = GameFactory(GameOptions(), cartridge)
-    games, slots = factory(1), Slots.allocate(factory.spec, 1)
+    games, slots = factory(1), StepBuffers.allocate(factory.spec, 1)
     games.bind(slots)
     games.reset(np.arange(1), np.zeros(1, np.int64), [None])
     for _ in range(10):

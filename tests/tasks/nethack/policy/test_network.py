@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from longhaul.core.errors import ConfigError
-from longhaul.core.policy import Judgement
+from longhaul.core.policy import ActionEvaluation
 from longhaul.core.rollout import Sequences, clear_started
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Part
@@ -71,7 +71,7 @@ def test_acting_and_judging_are_the_same_function(name: str) -> None:
     policy = player(VARIANTS[name])
     for settings in (DECLARED, SPARSE):
         taken, log_prob, value = recorded(policy, settings)
-        judged = policy.judge(taken, settings)
+        judged = policy.evaluate_actions(taken, settings)
         ratio = (judged.log_prob.detach() - log_prob).exp()
         assert float((ratio - 1).abs().max()) < 1e-5
         torch.testing.assert_close(judged.value, value, atol=1e-5, rtol=1e-5)
@@ -83,7 +83,7 @@ def test_acting_and_judging_are_the_same_function(name: str) -> None:
 def test_the_map_view_acts_and_judges_alike() -> None:
     policy = player(sees=True)
     taken, log_prob, _ = recorded(policy, DECLARED, sees=True)
-    judged = policy.judge(taken, DECLARED)
+    judged = policy.evaluate_actions(taken, DECLARED)
     assert float(((judged.log_prob.detach() - log_prob).exp() - 1).abs().max()) < 1e-5
 
 
@@ -91,7 +91,7 @@ def test_the_map_view_acts_and_judges_alike() -> None:
 def test_the_policy_loss_alone_reaches_every_weight(name: str) -> None:
     policy = player(VARIANTS[name])
     batch = replace(sequences(4, 32), memory=policy.initial(32))
-    judged = policy.judge(batch, SPARSE)
+    judged = policy.evaluate_actions(batch, SPARSE)
     (judged.log_prob.square().mean() + judged.value.square().mean()).backward()
     idle = [
         name
@@ -103,20 +103,20 @@ def test_the_policy_loss_alone_reaches_every_weight(name: str) -> None:
 
 def test_a_frozen_graph_keeps_its_weights_and_still_speaks() -> None:
     policy = player(PolicyOptions(freeze_graph=True))
-    judged = policy.judge(sequences(2, 16), DECLARED)
+    judged = policy.evaluate_actions(sequences(2, 16), DECLARED)
     judged.log_prob.sum().backward()
     assert all(weight.grad is None for weight in policy.graph.parameters())
     assert dict(policy.named_parameters())["router.0.weight"].grad is not None
 
 
 def test_every_loss_of_the_phases_is_reported_and_no_other() -> None:
-    judged = player().judge(sequences(4, 16), DECLARED)
+    judged = player().evaluate_actions(sequences(4, 16), DECLARED)
     assert {f"loss.{name}" for name in judged.aux_losses} == {one.name for one in LOSSES}
     assert all(loss.shape == () for loss in judged.aux_losses.values())
 
 
 def judged_temporal(policy: ExpertPolicy, taken: Sequences) -> float:
-    return float(policy.judge(taken, DECLARED).aux_losses["temporal"].detach())
+    return float(policy.evaluate_actions(taken, DECLARED).aux_losses["temporal"].detach())
 
 
 def test_the_temporal_loss_uses_the_weights_kept_when_the_step_was_taken() -> None:
@@ -137,7 +137,7 @@ def test_alignment_moves_the_router_and_leaves_the_recommendation() -> None:
         policy = player(PolicyOptions(align_detach=detached))
         spoken = policy.think(observations(16), DECLARED).spoken
         assert policy.target(spoken.score, DECLARED).requires_grad is not detached
-        policy.judge(sequences(4, 16), DECLARED).aux_losses["alignment"].backward()
+        policy.evaluate_actions(sequences(4, 16), DECLARED).aux_losses["alignment"].backward()
         grad = dict(policy.named_parameters())["router.0.weight"].grad
         assert grad is not None
         assert float(grad.abs().sum()) > 0
@@ -147,9 +147,9 @@ def test_following_the_alignment_loss_aligns() -> None:
     policy = player()
     batch = sequences(4, 64)
     optimizer = torch.optim.Adam(policy.router.parameters(), 3e-3)
-    found: list[Judgement] = []
+    found: list[ActionEvaluation] = []
     for _ in range(25):
-        judged = policy.judge(batch, DECLARED)
+        judged = policy.evaluate_actions(batch, DECLARED)
         optimizer.zero_grad()
         judged.aux_losses["alignment"].backward()
         optimizer.step()

@@ -40,7 +40,7 @@ CRASHED, STOPPED, TIMEOUT, UNMEASURED = "crashed", "stopped", "timeout", "unmeas
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class TrialPoint:
     """One iteration of a trial: how far it was, and the metric if it was measured then."""
 
     share: float
@@ -55,17 +55,17 @@ class Failure:
     words: str
 
 
-def curve(rows: Iterable[Row], metric: str, config: RunConfig) -> list[Point]:
+def curve(rows: Iterable[Row], metric: str, config: RunConfig) -> list[TrialPoint]:
     """Return a run's iterations, in order."""
     points = []
     for row in rows:
         value = row.get(metric)
         number = float(value) if isinstance(value, (int, float)) else None
-        points.append(Point(share_of(row, config), number))
+        points.append(TrialPoint(share_of(row, config), number))
     return points
 
 
-def stages(points: Sequence[Point]) -> dict[int, float]:
+def stages(points: Sequence[TrialPoint]) -> dict[int, float]:
     """Return the metric at the end of each stage the run has passed.
 
     That is the last value by the first iteration past the stage's end, so that it does not depend
@@ -83,7 +83,7 @@ def stages(points: Sequence[Point]) -> dict[int, float]:
     return found
 
 
-def score(points: Sequence[Point], take: Take, direction: Direction) -> float | None:
+def score(points: Sequence[TrialPoint], take: Take, direction: Direction) -> float | None:
     """Return what a finished run came to; None if the metric was never measured."""
     measured = [(point.share, point.value) for point in points if point.value is not None]
     if not measured:
@@ -253,7 +253,7 @@ class TrialFloor:
         trial.told |= found.keys()
         return new
 
-    def _points(self, trial: LiveTrial) -> list[Point]:
+    def _points(self, trial: LiveTrial) -> list[TrialPoint]:
         return curve(self.rows(trial.number), self._plan.metric, trial.config)
 
     def result(self, trial: LiveTrial, code: int) -> float | Failure:

@@ -17,7 +17,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 from pettingzoo import ParallelEnv  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-from longhaul.core.env import Array, Bools, Floats, Slots
+from longhaul.core.env import Array, Bools, Floats, StepBuffers
 from longhaul.tasks.fish.options import FishOptions
 from longhaul.tasks.fish.world.school import SchoolFactory
 from longhaul.tasks.fish.world.world import ACTIONS
@@ -60,7 +60,7 @@ class FishVectorEnv(VectorEnv[Floats, Array, Array]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._schools = SchoolFactory(options)(num_envs)
-        self._slots = Slots.allocate(self._schools.spec, num_envs * options.fish)
+        self._slots = StepBuffers.allocate(self._schools.spec, num_envs * options.fish)
         self._schools.bind(self._slots)
         self._generators: list[np.random.Generator] = []
 
@@ -149,7 +149,7 @@ class FishEnv(gym.Env[Floats, Array]):
         self.observation_space = observation_space(options)
         self.action_space = action_space(options)
         self._schools = SchoolFactory(options)(1)
-        self._slots = Slots.allocate(self._schools.spec, options.fish)
+        self._slots = StepBuffers.allocate(self._schools.spec, options.fish)
         self._schools.bind(self._slots)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Floats, Info]:
@@ -204,7 +204,7 @@ class FishParallelEnv(ParallelEnv[str, Floats, int]):  # type: ignore[misc]
         self.agents: list[str] = []
         self._row = {agent: row for row, agent in enumerate(self.possible_agents)}
         self._schools = SchoolFactory(self._options)(1)
-        self._slots = Slots.allocate(self._schools.spec, self._options.fish)
+        self._slots = StepBuffers.allocate(self._schools.spec, self._options.fish)
         self._schools.bind(self._slots)
         self._seeds = np.random.default_rng()
 

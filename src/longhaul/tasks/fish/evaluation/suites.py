@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Floats, Slots
+from longhaul.core.env import Floats, StepBuffers
 from longhaul.core.seeds import Seeds
 from longhaul.envs.native.thread_pool import RangePool
 from longhaul.tasks.fish.options import FishOptions, FishStartOptions, TailOptions
@@ -130,10 +130,10 @@ def play_suite(
     return SuiteOutcome(suite, schools.world.deaths.copy(), options.time_limit)
 
 
-def begin_suite(suite: FishSuite, options: FishOptions) -> tuple[Schools, Slots]:
+def begin_suite(suite: FishSuite, options: FishOptions) -> tuple[Schools, StepBuffers]:
     """Return schools at the starts of a suite, and the arrays they write into."""
     schools = SchoolFactory(options, follows_settings=False)(len(suite.starts))
-    slots = Slots.allocate(schools.spec, schools.count * schools.spec.rows)
+    slots = StepBuffers.allocate(schools.spec, schools.count * schools.spec.rows)
     schools.bind(slots)
     schools.reset(
         np.arange(schools.count),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Slots, Start
+from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Start, StepBuffers
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import EnvSpec
 from longhaul.core.state import State
@@ -97,12 +97,12 @@ class BroadcastSchools:
         self._schools = SchoolFactory(options, library=factory.library)(count)
         self._fish = options.fish
         self._sampling = RANDOM if options.sampling == "random" else ROUND_ROBIN
-        self._inner = Slots.allocate(self._schools.spec, count * self._fish)
+        self._inner = StepBuffers.allocate(self._schools.spec, count * self._fish)
         self._schools.bind(self._inner)
         self._pointer = np.zeros(count, np.int64)
         self._stream = np.ones(count, np.uint64)
         self._looked_at = np.full(count, -1, np.int64)
-        self._slots = Slots.allocate(self._spec, count)
+        self._slots = StepBuffers.allocate(self._spec, count)
 
     @property
     def spec(self) -> EnvSpec:
@@ -128,7 +128,7 @@ class BroadcastSchools:
         """Return the step each fish of one school died in so far, -1 for those alive."""
         return self._schools.death_steps(env)
 
-    def bind(self, slots: Slots) -> None:
+    def bind(self, slots: StepBuffers) -> None:
         """Write into these arrays, one row per school."""
         self._slots = slots
 

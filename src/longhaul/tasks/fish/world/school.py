@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Slots, Start
+from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Start, StepBuffers
 from longhaul.core.errors import CheckpointError, EnvError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
@@ -134,7 +134,7 @@ class Schools:
         self._size = options.fish
         self._sketchbooks: dict[int, Sketchbook] = {}
         self._rows: StepArrays
-        self.bind(Slots.allocate(self._spec, count * options.fish))
+        self.bind(StepBuffers.allocate(self._spec, count * options.fish))
 
     @property
     def spec(self) -> EnvSpec:
@@ -170,7 +170,7 @@ class Schools:
         size = self._world.size[env]
         return PositionStart.of(self._world.fish[env, :size], self._world.predators[env])
 
-    def bind(self, slots: Slots) -> None:
+    def bind(self, slots: StepBuffers) -> None:
         """Write into these arrays, `count * spec.rows` rows, env-major."""
         # The kernels always write all terms; nobody reads those the reward does not have.
         terms = {name: np.zeros_like(slots.reward) for name in ORIGINAL_TERMS} | slots.terms

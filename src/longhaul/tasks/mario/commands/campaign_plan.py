@@ -150,7 +150,7 @@ most likely one often stands before a wall for ever so early."""
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class CampaignCourse:
     """A part of a task that can be trained by itself."""
 
     name: str
@@ -164,7 +164,7 @@ class Course:
 class Campaign:
     """How a task is trained course by course, and by which metrics that is judged."""
 
-    courses: Callable[[str], tuple[Course, ...]]
+    courses: Callable[[str], tuple[CampaignCourse, ...]]
     """Return the courses a user lists; `all` means every one."""
     rate: str
     """The metric with the share of evaluated episodes that succeed."""
@@ -178,20 +178,20 @@ class Campaign:
     """The suite on which the rate is measured while training; films show its episodes."""
 
 
-def _course(name: str) -> Course:
+def _course(name: str) -> CampaignCourse:
     twin = (TWINS[name],) if name in TWINS else ()
     family = next((own for own in FAMILIES if name in own), ())
     like = dict.fromkeys((*twin, *(other for other in family if other != name)))
     mazes = (f"options.stagnation_limit={MAZE_PATIENCE}",) if name in MAZES else ()
     pipes = (f"options.buttons={json.dumps(PIPE_BUTTONS)}",) if name == PIPE_STAGE else ()
-    return Course(
+    return CampaignCourse(
         name,
         (f'options.stages=["{name}"]', *COURSE_OVERRIDES, *mazes, *pipes),
         tuple(like),
     )
 
 
-def stage_courses(text: str) -> tuple[Course, ...]:
+def stage_courses(text: str) -> tuple[CampaignCourse, ...]:
     """Return the stages of `all`, or of single ones and spans by commas: `1-1,1-3..2-2`."""
     if text.strip() == "all":
         stages = ALL_STAGES

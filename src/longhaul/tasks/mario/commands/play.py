@@ -25,7 +25,7 @@ from longhaul.runs.durable import storage_errors
 from longhaul.tasks.mario.actions import buttons
 from longhaul.tasks.mario.game.movies import Movie, load_movie, script_bytes, write_movie
 from longhaul.tasks.mario.game.player import (
-    Outcome,
+    GameOutcome,
     Player,
     check_cartridge,
     frames_of,
@@ -65,7 +65,7 @@ class PlayRequest:
 class Played:
     """How it went and what was kept."""
 
-    outcome: Outcome
+    outcome: GameOutcome
     rom: str
     record: Path | None
     film: Film | None

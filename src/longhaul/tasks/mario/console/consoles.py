@@ -39,7 +39,7 @@ from longhaul.tasks.mario.console.layout import (
 from longhaul.tasks.mario.console.native import console_stamp
 from longhaul.tasks.mario.console.picture import (
     Picture,
-    View,
+    PictureKind,
     colour_view,
     colours,
     keep_picture,
@@ -81,7 +81,7 @@ class Running(NamedTuple):
 
     batch: Batch
     desks: Desks
-    look: View
+    look: PictureKind
     spell: Spell
 
 
@@ -228,7 +228,7 @@ class Consoles:
         """Return the running of one console as a link of native work, for the threads of a crew."""
         return self._bound(self._batch, self._view, spell, members)
 
-    def _bound(self, batch: Batch, view: View, spell: Spell, members: int) -> Link:
+    def _bound(self, batch: Batch, view: PictureKind, spell: Spell, members: int) -> Link:
         desks = Desks(self._games, new_canvases(members))
         return bind(run_console, Running(batch, desks, view, spell))
 

@@ -112,7 +112,7 @@ class Picture:
 WHOLE_SCREEN = Picture(height=HEIGHT, width=WIDTH, stack=1)
 
 
-class View(NamedTuple):
+class PictureKind(NamedTuple):
     """A kind of picture as the native code wants it."""
 
     shrinking: Shrinking
@@ -121,14 +121,14 @@ class View(NamedTuple):
     two_frames: bool
 
 
-def make_view(picture: Picture) -> View:
+def make_view(picture: Picture) -> PictureKind:
     """Return the tables behind a kind of picture."""
     identity = np.arange(256, dtype=np.uint8)
     levels = identity[None].copy()
     if picture.colour:
         levels = np.zeros((3, 256), np.uint8)
         levels[:, :64] = colours().T
-    return View(
+    return PictureKind(
         shrinking((picture.first_line, picture.last_line), picture.height, picture.width),
         identity[:64].copy() if picture.colour else greys(),
         levels,
@@ -136,13 +136,13 @@ def make_view(picture: Picture) -> View:
     )
 
 
-def colour_view() -> View:
+def colour_view() -> PictureKind:
     """Return the view whose one plane holds the number of the colour of every pixel."""
     return make_view(WHOLE_SCREEN)._replace(shades=np.arange(64, dtype=np.uint8))
 
 
 @kernel
-def keep_picture(canvas: Canvas, other: Canvas, view: View, stack: Array) -> None:
+def keep_picture(canvas: Canvas, other: Canvas, view: PictureKind, stack: Array) -> None:
     """Put what is on the canvas behind the latest pictures and drop the oldest one."""
     planes = view.levels.shape[0]
     for plane in range(stack.shape[0] - planes):

@@ -120,7 +120,7 @@ class World(NamedTuple):
     buttons: Array  # [N, 2] uint8, of both pads
 
 
-class Rows(NamedTuple):
+class CourseRows(NamedTuple):
     """The slots a step writes, one row per game."""
 
     terminated: Array
@@ -133,7 +133,7 @@ class Course(NamedTuple):
     """What choosing buttons and judging what came of them take."""
 
     world: World
-    rows: Rows
+    rows: CourseRows
     rules: Rules
     wishes: Array  # [N] int64: the actions asked for
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Slots, Start
+from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Start, StepBuffers
 from longhaul.core.errors import CheckpointError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
@@ -18,7 +18,7 @@ from longhaul.envs.native.thread_pool import Chain, Link, NativeStep, bind, run_
 from longhaul.tasks.mario.console.consoles import Consoles, Spell
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.game import reward as at
-from longhaul.tasks.mario.game.course import Course, Rows, Rules, World, choose, judge, settle
+from longhaul.tasks.mario.game.course import Course, CourseRows, Rules, World, choose, judge, settle
 from longhaul.tasks.mario.game.memory import (
     BLACK_SCREEN_TIMER,
     CHANGE_TIMER,
@@ -137,11 +137,11 @@ class Games:
             ends_at_death=options.ends_at_death,
             ends_at_clear=options.ends_at_clear,
         )
-        self._slots: Slots
+        self._slots: StepBuffers
         self._after: tuple[Link, ...]
         self._shows: Chain
         self._own: threading.local
-        self.bind(Slots.allocate(self._spec, count))
+        self.bind(StepBuffers.allocate(self._spec, count))
 
     @property
     def spec(self) -> EnvSpec:
@@ -172,7 +172,7 @@ class Games:
         """Return what is to tell of one game, in Python's own numbers."""
         return facts(self.consoles.ram[env])
 
-    def bind(self, slots: Slots) -> None:
+    def bind(self, slots: StepBuffers) -> None:
         """Write into these arrays, one row per game."""
         self._slots = slots
         if PIXELS in slots.obs:
@@ -193,7 +193,7 @@ class Games:
     def native_step(self, members: int) -> NativeStep:
         """Return how to step the games by so many threads, into the slots bound last."""
         slots, rules = self._slots, self._rules
-        rows = Rows(slots.terminated, slots.truncated, slots.forced, self._over)
+        rows = CourseRows(slots.terminated, slots.truncated, slots.forced, self._over)
         course = Course(self._world, rows, rules, self._wishes)
         span = np.array([rules.frame_skip, self.options.sees_pixels], np.int64)
         running = self.consoles.bound(Spell(self._buttons, span), members=members)

@@ -78,7 +78,7 @@ class Player:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class GameOutcome:
     """Where a movie led."""
 
     frames: int
@@ -116,14 +116,14 @@ def frames_of(movie: Movie, player: Player) -> Iterator[int]:
         yield frame
 
 
-def outcome(movie: Movie, player: Player) -> Outcome:
+def outcome(movie: Movie, player: Player) -> GameOutcome:
     """Return where a movie that was played led."""
     digest = memory_digest(player.ram)
     same = None if not movie.end_digest else movie.end_digest == digest
-    return Outcome(player.frames, player.facts(), digest, same)
+    return GameOutcome(player.frames, player.facts(), digest, same)
 
 
-def play_movie(movie: Movie, cartridge: Cartridge) -> Outcome:
+def play_movie(movie: Movie, cartridge: Cartridge) -> GameOutcome:
     """Play a movie to its end."""
     check_cartridge(movie, cartridge)
     player = Player(cartridge, movie.start)

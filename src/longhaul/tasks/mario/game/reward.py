@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Slots
+from longhaul.core.env import Array, StepBuffers
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
 from longhaul.envs.native.jit import fetch
@@ -96,7 +96,7 @@ CLEAR_REASONS = ("flag", "axe")
 class Reward(Protocol):
     """Pays for the steps of a batch of games."""
 
-    def bind(self, figures: Array, slots: Slots) -> None:
+    def bind(self, figures: Array, slots: StepBuffers) -> None:
         """Read these figures, [N, FIGURES], and write into these slots' reward and terms."""
 
     def configure(self, settings: Settings) -> None:
@@ -129,7 +129,7 @@ class RewardSource(Protocol):
         """Return the reward of `count` games."""
 
 
-class Weights(NamedTuple):
+class RewardWeights(NamedTuple):
     """What the plain reward pays for."""
 
     progress: float  # per pixel of new ground
@@ -172,7 +172,7 @@ class Paying(NamedTuple):
 
     figures: Array  # [N, FIGURES] int32
     terms: Terms
-    weights: Weights
+    weights: RewardWeights
 
 
 def _build(stamp: int) -> Labour:
@@ -201,13 +201,13 @@ class PlainPay:
     """Pays the plain reward; nothing is kept between steps."""
 
     def __init__(self, source: PlainReward) -> None:
-        self._weights = Weights(
+        self._weights = RewardWeights(
             float(source.progress), float(source.clear), float(source.death), float(source.clock)
         )
         self._figures: Array
         self._terms: Terms
 
-    def bind(self, figures: Array, slots: Slots) -> None:
+    def bind(self, figures: Array, slots: StepBuffers) -> None:
         """Read these figures and write into these slots."""
         self._figures = figures
         terms = slots.terms

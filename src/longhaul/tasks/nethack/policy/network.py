@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from longhaul.core.errors import ConfigError
-from longhaul.core.policy import Act, Chance, Judgement, Policy
+from longhaul.core.policy import Act, ActionEvaluation, Generators, Policy
 from longhaul.core.rollout import Memory, Sequences, TensorTree
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Part
@@ -114,7 +114,7 @@ class ExpertPolicy(Policy):
         settings: Settings,
         *,
         mask: Tensor | None = None,
-        generator: Chance | None = None,
+        generator: Generators | None = None,
     ) -> Act:
         """Choose actions for [N] rows; without a generator, the most likely ones."""
         seen, memory = self.core.step(self.sight.forward(obs), _of_core(memory))
@@ -141,7 +141,7 @@ class ExpertPolicy(Policy):
         seen, _ = self.core.sequence(seen, _of_core(self.initial(1)), started)
         return self._think(seen.squeeze(1), self._speak(obs[ATOM_BITS]), settings)
 
-    def judge(self, sequences: Sequences, settings: Settings) -> Judgement:
+    def evaluate_actions(self, sequences: Sequences, settings: Settings) -> ActionEvaluation:
         """Return log-probability, entropy and value of each recorded step, and the losses."""
         shape = sequences.started.shape
         obs = {name: part.flatten(0, 1) for name, part in sequences.obs.items()}
@@ -151,7 +151,7 @@ class ExpertPolicy(Policy):
         thought = self._think(seen.flatten(0, 1), self._speak(atoms), settings)
         mask = None if sequences.mask is None else sequences.mask.flatten(0, 1)
         logits = self._masked(thought, mask)
-        log_prob, entropy = categorical.judge(logits, sequences.action.flatten())
+        log_prob, entropy = categorical.evaluate_actions(logits, sequences.action.flatten())
         alpha = thought.alpha.view(*shape, -1)
         earlier = sequences.memory[ALPHA].unsqueeze(0)
         before = torch.cat([earlier, alpha[:-1].detach()])
@@ -165,7 +165,7 @@ class ExpertPolicy(Policy):
             measured = measures(
                 thought, target, self.situations.forward(atoms), before, sequences.started, mask
             )
-        return Judgement(
+        return ActionEvaluation(
             log_prob=log_prob.view(shape),
             entropy=entropy.view(shape),
             value=thought.value.view(shape),
