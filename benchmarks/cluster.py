@@ -55,9 +55,9 @@ def as_table(
     here, there = (Speeds(way, tuple(rates[way])) for way in (LOCAL, CLUSTER))
     kept = ratio(there.per_second, here.per_second)
     overhead = 1.0 - statistics.median(kept)
-    modelled = costs.with_learner(faster_learner)
-    projections = [project(modelled, network, size) for size in SIZES]
-    most = most_useful(modelled, network)
+    modeled = costs.with_learner(faster_learner)
+    projections = [project(modeled, network, size) for size in SIZES]
+    most = most_useful(modeled, network)
     sizes = [
         (f"{one.collectors:,}", f"{one.steps_per_second:,.0f}", one.bound) for one in projections
     ]
@@ -124,7 +124,7 @@ def bench_cluster(
         ways = ((LOCAL, here), (CLUSTER, there))
         rates: dict[str, list[float]] = {LOCAL: [], CLUSTER: []}
         for repeat in range(request.repeats):
-            # In turns of changing order: a machine that gets slower must not favour one way.
+            # In turns of changing order: a machine that gets slower must not favor one way.
             for way, one in ways if repeat % 2 == 0 else reversed(ways):
                 watch = IterationTimer()
                 rows = measure_run(one, watch)
@@ -164,7 +164,7 @@ def sample_messages(config: RunConfig) -> tuple[Fragment, PolicyWeights]:
     collector = RemoteCollector(RemoteRecipe(config), share, None)
     try:
         collector.hello()
-        ticket = TransitionLedger([share]).ask(0, config.collect.steps)
+        ticket = TransitionLedger([share]).ask(0, config.collect.num_steps)
         return collector.collect(Ask(ticket, settings, deals_anew=False), weights), weights
     finally:
         collector.close()

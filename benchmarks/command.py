@@ -45,7 +45,7 @@ def request(asked: Namespace) -> BenchRequest:
     return BenchRequest(asked.total_timesteps, asked.repeats)
 
 
-def tell(line: str) -> None:
+def notify(line: str) -> None:
     """Write a line of progress beside the result."""
     sys.stderr.write(f"{line}\n")
 
@@ -60,5 +60,5 @@ def run(main: Callable[[Sequence[str]], int | None]) -> None:
     try:
         sys.exit(main(sys.argv[1:]))
     except LonghaulError as error:
-        tell(f"benchmark: {error}")
+        notify(f"benchmark: {error}")
         sys.exit(error.exit_code)

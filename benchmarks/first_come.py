@@ -26,12 +26,12 @@ SAME = (
     "env.runtime=processes",
     "env.processes.workers=16",  # in lockstep too: sleepers of one worker would sleep in turn
     "num_envs=16",
-    "collect.steps=128",
+    "collect.num_steps=128",
     "learn.learning_rate=0.001",
-    "learn.discount=0.98",
-    "learn.gae_decay=0.8",
-    "learn.epochs=10",
-    "learn.minibatch=256",
+    "learn.gamma=0.98",
+    "learn.gae_lambda=0.8",
+    "learn.n_epochs=10",
+    "learn.minibatch_size=256",
     "evaluate.final_episodes=0",
 )
 GOOD = 195.0

@@ -111,7 +111,7 @@ def bench_mario(
     return SpeedTable(
         "mario",
         f"{request.num_envs} consoles on stage 1-1 of {found.source}, random buttons drawn before, "
-        f"{FRAMES} frames a step, grey 84 x 84 x 4; {request.seconds:g} s each, in turn",
+        f"{FRAMES} frames a step, gray 84 x 84 x 4; {request.seconds:g} s each, in turn",
         tuple(measured.values()),
         ratios(measured),
         (Section(("cost of a decision with pixels", "microseconds"), shown),),

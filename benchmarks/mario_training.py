@@ -105,7 +105,7 @@ def bench_game_training(
         is_alone = not sources.preset and preset != "pixels"
         rows, left_out = peer_rows(() if is_alone else peers, config, pythons or PeerPythons())
         for words in left_out:
-            command.tell(words)
+            command.notify(words)
         found[preset] = bench_preset(preset, config, rows, request.repeats, left_out)
     return found
 
@@ -125,7 +125,7 @@ def bench_preset(
     def keep(title: str, speed: tuple[float, float]) -> None:
         each.setdefault(title, []).append(speed)
         wall, by_cpu = speed
-        command.tell(f"{preset}: {title}: {wall:,.0f} steps/s, {by_cpu:,.0f} steps/CPU-s")
+        command.notify(f"{preset}: {title}: {wall:,.0f} steps/s, {by_cpu:,.0f} steps/CPU-s")
 
     for _ in range(repeats):
         for title, way in ways.items():
@@ -178,7 +178,7 @@ def measured_config(config: RunConfig, total_timesteps: int) -> RunConfig:
 
     Whoever sees pixels is measured by pictures alone, which is what all peers can read.
     """
-    rollout = config.num_envs * config.collect.steps
+    rollout = config.num_envs * config.collect.num_steps
     seen = "tiles" if config.options["observation"] == "tiles" else "pixels"
     if seen == "pixels":
         options = {**config.options, "held_buttons": False}
@@ -190,9 +190,9 @@ def conditions(config: RunConfig) -> str:
     """Return in one line what all systems share."""
     learn = config.learn
     return (
-        f"{config.num_envs} games, {config.collect.steps} steps, {learn.epochs} epochs, "
-        f"minibatch {learn.minibatch}, {config.total_timesteps:,} steps each of which the first "
-        "rollout does not count; the same layers on all sides"
+        f"{config.num_envs} games, {config.collect.num_steps} steps, {learn.n_epochs} epochs, "
+        f"minibatch {learn.minibatch_size}, {config.total_timesteps:,} steps each, of which "
+        "the first rollout does not count; the same layers on all sides"
     )
 
 
@@ -289,17 +289,17 @@ def measure_sample_factory(
 ) -> dict[str, Any]:
     """Return Sample Factory's speed with our consoles."""
     learn = config.learn
-    rollout = config.num_envs * config.collect.steps
+    rollout = config.num_envs * config.collect.num_steps
     asked = {
         "argument": Reference.parse(config.task).argument,
         "options": with_our_copy(config),
         "seed": config.seed,
         "num_envs": config.num_envs,
-        "steps": config.collect.steps,
-        "minibatch": learn.minibatch,
-        "epochs": learn.epochs,
+        "steps": config.collect.num_steps,
+        "minibatch_size": learn.minibatch_size,
+        "n_epochs": learn.n_epochs,
         "learning_rate": learn.learning_rate,
-        "discount": learn.discount,
+        "gamma": learn.gamma,
         "max_grad_norm": learn.max_grad_norm,
         "outputs": config.policy.image_features,
         "iterations": -(-config.total_timesteps // rollout),
@@ -322,8 +322,8 @@ def measure_today(config: RunConfig, *, python: Path) -> dict[str, Any]:
     """Return SB3's speed with the emulator everybody has."""
     asked = {
         **TODAY,
-        "minibatch": config.learn.minibatch,
-        "epochs": config.learn.epochs,
+        "minibatch_size": config.learn.minibatch_size,
+        "n_epochs": config.learn.n_epochs,
         "outputs": config.policy.image_features,
     }
     command = [*isolated(python, peer_sb3_today.__file__), json.dumps(asked)]

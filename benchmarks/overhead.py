@@ -40,7 +40,7 @@ class Cost:
 
 
 Turns = Mapping[str, tuple[Turn, ...]]
-"""What every iteration took, of each way; iterations of one number were neighbours in time."""
+"""What every iteration took, of each way; iterations of one number were neighbors in time."""
 
 
 def cost(turns: Turns, way: str, *, by_cpu: bool) -> Cost:
@@ -91,7 +91,7 @@ def bench_overhead(
     chosen = arms(config)
     if not with_trackers:
         chosen = {way: chosen[way] for way in (OFF, ON, AGAIN)}
-    steps = config.num_envs * build_task(config).envs.spec.rows * config.collect.steps
+    steps = config.num_envs * build_task(config).envs.spec.rows * config.collect.num_steps
     if config.total_timesteps < LEAST_TURNS * steps:
         raise too_few_steps()
     return as_table(config.task, steps, take_turns(chosen, dead_tracker.register))

@@ -2,7 +2,7 @@
 
 Run it by hand from the repository's folder: `python -m benchmarks.page_cost`. One training runs all
 the time. In every other turn `longhaul serve` runs and Chromium shows the run; the turns before and
-after it have neither. Neighbours are compared, so that whatever else the machine does cancels out.
+after it have neither. Neighbors are compared, so that whatever else the machine does cancels out.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def server_seconds(server: psutil.Process | None) -> float:
 
 
 def losses(turns: Sequence[Turn]) -> list[float]:
-    """Return what each turn with the page lost against the mean of its neighbours, in percent."""
+    """Return what each turn with the page lost against the mean of its neighbors, in percent."""
     found = []
     for before, turn, after in zip(turns, turns[1:], turns[2:], strict=False):
         if turn.has_page:
@@ -89,7 +89,7 @@ def losses(turns: Sequence[Turn]) -> list[float]:
 
 
 def sham_losses(turns: Sequence[Turn]) -> list[float]:
-    """Return what turns without the page lost against neighbours without it: the noise."""
+    """Return what turns without the page lost against neighbors without it: the noise."""
     bare = [turn.steps_per_second for turn in turns if not turn.has_page]
     triples = zip(bare, bare[1:], bare[2:], strict=False)
     return [100 * (1 - middle / ((one + other) / 2)) for one, middle, other in triples]

@@ -53,7 +53,7 @@ def bench_predecessor(config: RunConfig, request: BenchRequest) -> SpeedTable:
         "thread(s) to learn; logs and checkpoints included\n"
         f"{OLD}: Stable-Baselines3's PPO over a DummyVecEnv of {theirs.num_envs} environments in "
         f"Python, {bodies} bodies each of which one is looked at, network "
-        f"{list(theirs.policy.hidden)}, {theirs.learn.epochs} epochs",
+        f"{list(theirs.policy.hidden)}, {theirs.learn.n_epochs} epochs",
         (mine, yours, Speeds(f"{OLD}, learned from", learned)),
         {
             "steps/s": ratio(mine.per_second, yours.per_second),

@@ -159,7 +159,7 @@ def test_no_file_names_a_package_index() -> None:
 
 
 @pytest.mark.parametrize("text", ["cd {}work/main", "'{}tmp'", "see {}home/me/x", "({}opt/a)"])
-def test_a_machine_path_is_recognised(text: str) -> None:
+def test_a_machine_path_is_recognized(text: str) -> None:
     assert MACHINE_PATH.search(text.format("/"))
 
 
@@ -174,7 +174,7 @@ def test_nothing_in_the_source_can_run_code_from_a_file() -> None:
     # The NES processor writes its own switch over all opcodes from the tables beside it.
     from_own_tables = SOURCE / "tasks" / "mario" / "console" / "cpu.py"
     # Foreign weights are read in torch's safe mode, see the next test.
-    weights_alone = SOURCE / "app" / "artefacts" / "import_torch.py"
+    weights_alone = SOURCE / "app" / "artifacts" / "import_torch.py"
     found = {
         path.relative_to(ROOT).as_posix(): problems
         for path in sorted(SOURCE.rglob("*.py"))
@@ -187,7 +187,7 @@ def test_nothing_in_the_source_can_run_code_from_a_file() -> None:
 
 
 def test_foreign_weights_are_read_as_weights_alone() -> None:
-    tree = ast.parse((SOURCE / "app" / "artefacts" / "import_torch.py").read_text(encoding="utf-8"))
+    tree = ast.parse((SOURCE / "app" / "artifacts" / "import_torch.py").read_text(encoding="utf-8"))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     (load,) = [node for node in calls if dotted(node.func) == "torch.load"]
     (flag,) = [keyword.value for keyword in load.keywords if keyword.arg == "weights_only"]
@@ -212,7 +212,7 @@ def test_messages_between_processes_are_never_read_from_a_file() -> None:
         "numpy.load(path, allow_pickle=True)",
     ],
 )
-def test_unsafe_code_is_recognised(text: str) -> None:
+def test_unsafe_code_is_recognized(text: str) -> None:
     assert list(unsafe(ast.parse(text)))
 
 

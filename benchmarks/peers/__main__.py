@@ -13,7 +13,7 @@ ABOUT = "usage: python -m benchmarks.peers TASK [OPTION ...]; -h after the task 
 def main(words: Sequence[str]) -> None:
     """Run the benchmark of the task: beside its predecessor, or beside other trainers."""
     if not words or words[0].startswith("-"):
-        command.tell(ABOUT)
+        command.notify(ABOUT)
         return
     kind = find_kind(words[0])
     if kind.name == "mario":

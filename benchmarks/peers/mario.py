@@ -39,7 +39,7 @@ def raw_core(count: int) -> Callable[[int], None]:
 
 
 def make_pipeline() -> Any:
-    """Return one environment as trainers usually wrap it: skip, grey, 84 x 84 by area, stack."""
+    """Return one environment as trainers usually wrap it: skip, gray, 84 x 84 by area, stack."""
     import cv2
     import gymnasium
     import numpy as np
@@ -56,9 +56,9 @@ def make_pipeline() -> Any:
 
         def push(self, picture: Any) -> Any:
             """Put a screen behind the latest ones and return a copy of them."""
-            grey = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
+            gray = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
             self.stack[:-1] = self.stack[1:]
-            self.stack[-1] = cv2.resize(grey, (SIZE, SIZE), interpolation=cv2.INTER_AREA)
+            self.stack[-1] = cv2.resize(gray, (SIZE, SIZE), interpolation=cv2.INTER_AREA)
             return self.stack.copy()
 
         def reset(self, *, seed: int | None = None, options: Any = None) -> Any:

@@ -13,7 +13,7 @@ WINDOWS = ((8, 4), (4, 2))
 
 
 def plain_trunk(shape: tuple[int, int, int], outputs: int) -> nn.Sequential:
-    """Return the trunk over floats [N, channels, height, width], centred or not."""
+    """Return the trunk over floats [N, channels, height, width], centered or not."""
     channels, height, width = shape
     layers: list[nn.Module] = []
     for wide, (size, stride) in zip(CHANNELS, WINDOWS, strict=True):

@@ -81,7 +81,7 @@ def build_sb3(config: RunConfig) -> Any:
     return stable.PPO(
         "CnnPolicy" if images else "MlpPolicy",
         env,
-        n_steps=config.collect.steps,
+        n_steps=config.collect.num_steps,
         policy_kwargs=network,
         **ppo_settings(config),
     )
@@ -93,14 +93,14 @@ def ppo_settings(config: RunConfig) -> dict[str, Any]:
     if not isinstance(learn, PPOConfig):
         raise ConfigError(f"SB3 is measured with PPO, not learn.algorithm = {learn.algorithm!r}")
     return {
-        "batch_size": learn.minibatch,
-        "n_epochs": learn.epochs,
+        "batch_size": learn.minibatch_size,
+        "n_epochs": learn.n_epochs,
         "learning_rate": learn.learning_rate,
-        "gamma": learn.discount,
-        "gae_lambda": learn.gae_decay,
+        "gamma": learn.gamma,
+        "gae_lambda": learn.gae_lambda,
         "clip_range": learn.clip_range,
-        "ent_coef": learn.entropy_weight,
-        "vf_coef": learn.value_weight,
+        "ent_coef": learn.ent_coef,
+        "vf_coef": learn.vf_coef,
         "max_grad_norm": learn.max_grad_norm,
         "seed": config.seed,
         "device": "cpu",

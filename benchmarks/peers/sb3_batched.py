@@ -162,7 +162,7 @@ def build_sb3_batched(config: RunConfig, *, lent: bool) -> Any:
     return PPO(
         "CnnPolicy",
         vec_env,
-        n_steps=config.collect.steps,
+        n_steps=config.collect.num_steps,
         policy_kwargs={
             "features_extractor_class": Features,
             "features_extractor_kwargs": {"trunk": trunk, "size": size},

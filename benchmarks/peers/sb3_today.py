@@ -52,8 +52,8 @@ def build(asked: dict[str, Any]) -> Any:
         "CnnPolicy",
         SubprocVecEnv([make_game] * asked["num_envs"], start_method="spawn"),
         n_steps=asked["steps"],
-        batch_size=asked["minibatch"],
-        n_epochs=asked["epochs"],
+        batch_size=asked["minibatch_size"],
+        n_epochs=asked["n_epochs"],
         policy_kwargs={
             "features_extractor_class": Features,
             "features_extractor_kwargs": {"outputs": asked["outputs"]},

@@ -15,8 +15,8 @@ from longhaul.runs.directory import RunDirectory
 CARTPOLE = "gym:CartPole-v1"
 SMALL = (
     "num_envs=2",
-    "collect.steps=16",
-    "learn.epochs=1",
+    "collect.num_steps=16",
+    "learn.n_epochs=1",
     "policy.hidden=[8]",
     "total_timesteps=96",
     "evaluate.final_episodes=0",

@@ -42,7 +42,7 @@ def build(request):
         name="pole",
         envs=envs,
         make_policy=lambda: build_policy(envs.spec, request.policy),
-        summarise=lambda episodes: {},
+        summarize=lambda episodes: {},
         evaluation=Evaluation(),
     )
 
@@ -62,7 +62,7 @@ nothing = reef.task:TASK
 stairs = reef.controller:Stairs
 broken = reef.nowhere:Stairs
 """
-SMALL = ("num_envs=2", "collect.steps=16", "learn.minibatch=32", "policy.hidden=[8]")
+SMALL = ("num_envs=2", "collect.num_steps=16", "learn.minibatch_size=32", "policy.hidden=[8]")
 STAIRS = "{kind='%s', name='steps', setting='learn.learning_rate', every=2}"
 
 
@@ -124,7 +124,7 @@ def test_what_a_package_brings_trains_and_resumes(
     (metrics,) = (reef.parent / "runs").rglob("metrics.jsonl")
     run = metrics.parent
     kept = read_toml(run / "config.toml")["learn"]
-    assert (kept["algorithm"], kept["trace_decay"], kept["epochs"]) == (learner, 0.9, 1)
+    assert (kept["algorithm"], kept["trace_decay"], kept["n_epochs"]) == (learner, 0.9, 1)
     assert "clip_range" not in kept
     command(reef, "resume", str(run), "--total-timesteps", "192", *shared)
     rows = list(read_rows(metrics).rows)

@@ -34,7 +34,7 @@ BLOCK = re.compile(r'^```\w+ title="(?P<title>[^"]+)"\n(?P<text>.*?)^```$', re.M
 # The first line of a movie names its format, not a command.
 COMMAND = re.compile(r"^(?:srun )?(longhaul (?!movie \d)[^\n]+)$", re.M)
 QUIET = SessionOptions(quiet=True)
-SMALL = ("num_envs=4", "collect.steps=64", "learn.minibatch=64")
+SMALL = ("num_envs=4", "collect.num_steps=64", "learn.minibatch_size=64")
 
 
 def titled_blocks(page: str) -> dict[str, str]:

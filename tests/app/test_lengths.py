@@ -23,7 +23,7 @@ def test_a_whole_number_may_be_written_as_people_write_it(text: str, tmp_path: P
     assert resolve(ConfigSources(CARTPOLE, file=file)).total_timesteps == 1_000_000
 
 
-@pytest.mark.parametrize("key", ["total_timesteps", "learn.epochs"])
+@pytest.mark.parametrize("key", ["total_timesteps", "learn.n_epochs"])
 @pytest.mark.parametrize("text", ["1.5", "inf", "nan"])
 def test_a_fraction_is_no_whole_number(key: str, text: str) -> None:
     with pytest.raises(ConfigError, match=f"{key} must be a whole number, not {text}"):

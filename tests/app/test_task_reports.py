@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.app.artefacts.report import report_run
+from longhaul.app.artifacts.report import report_run
 from longhaul.report.panels import panel_chart
 from longhaul.report.run_data import gather
 from longhaul.report.style import laid_out
@@ -21,7 +21,7 @@ from tests.app.small import finished_run
 from tests.tasks.mario.cartridges import game_or_skip
 from tests.web.browser import Browser, missing, opened
 
-SHORT = ("total_timesteps=192", "evaluate.episodes=4", "learn.minibatch=16")
+SHORT = ("total_timesteps=192", "evaluate.episodes=4", "learn.minibatch_size=16")
 TASKS = {
     "gym:CartPole-v1": ("evaluate.episodes=4",),
     "fish": ("total_timesteps=8000",),

@@ -55,7 +55,7 @@ def test_a_real_measurement_finds_every_cost() -> None:
     command = [
         sys.executable, "-m", "benchmarks.cluster", "probe:chase", "--json",
         "--total-timesteps", "4096", "--repeats", "1",
-        "--set", "num_envs=8", "--set", "collect.steps=32", "--set", "collect.overlap=true",
+        "--set", "num_envs=8", "--set", "collect.num_steps=32", "--set", "collect.overlap=true",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -21,13 +21,13 @@ from longhaul.app.bench.table import Speeds
 from longhaul.app.bench.training import BenchRequest
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.core.errors import ConfigError
-from longhaul.nets.cnn import CENTRE, LeanCnn
+from longhaul.nets.cnn import CENTER, LeanCnn
 from longhaul.tasks.mario.rom import packaged_rom
 from tests.app.small import SMALL
 
 ROOT = Path(__file__).parents[2]
 NOWHERE = PeerPythons(Path("no/python"), Path("no/other"))
-TINY = (*SMALL, "policy.image_features=8", "policy.joint=[]", "learn.minibatch=16")
+TINY = (*SMALL, "policy.image_features=8", "policy.joint=[]", "learn.minibatch_size=16")
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +121,7 @@ def test_a_trunk_of_plain_layers_is_the_lean_one() -> None:
         for theirs, weight in zip(plain.parameters(), ours.parameters(), strict=True):
             theirs.copy_(weight)
     images = torch.randint(0, 256, (3, 4, 84, 84), dtype=torch.uint8)
-    torch.testing.assert_close(plain(images / 255.0 - CENTRE), ours(images), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(plain(images / 255.0 - CENTER), ours(images), atol=1e-5, rtol=1e-5)
 
 
 def test_marks_leave_out_what_came_before_the_first() -> None:
@@ -153,7 +153,7 @@ def test_sample_factory_gets_our_batch_and_epochs() -> None:
     asked = {
         "num_envs": 32,
         "steps": 128,
-        "minibatch": 512,
+        "minibatch_size": 512,
         "epochs": 3,
         "seed": 1,
         "iterations": 5,
@@ -189,7 +189,7 @@ def test_peers_are_given_the_torch_we_use(file: str) -> None:
 @pytest.mark.slow
 def test_every_peer_that_is_installed_is_left_behind() -> None:
     request = BenchRequest(total_timesteps=5 * 1024, repeats=1)
-    quick = ConfigSources("mario:standin", "pixels", overrides=("collect.steps=32",))
+    quick = ConfigSources("mario:standin", "pixels", overrides=("collect.num_steps=32",))
     here = PeerPythons(ROOT / ".venv-peers/bin/python", ROOT / ".venv-sample-factory/bin/python")
     found = bench_game_training(quick, request, bench.PEERS, here)["pixels"]
     ours = [one for one in found.speeds if one.name.startswith("longhaul")]

@@ -29,7 +29,7 @@ LIMIT = "options.max_episode_steps=12"
 PIXELS = (
     *SMALL,
     "policy.image_features=8",
-    "learn.minibatch=16",
+    "learn.minibatch_size=16",
     "options.picture.height=40",
     "options.picture.width=40",
     "options.held_buttons=false",

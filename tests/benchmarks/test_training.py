@@ -17,7 +17,7 @@ pytest.importorskip("stable_baselines3")
 
 def test_a_peer_is_measured_beside_us() -> None:
     words = [CARTPOLE, "--total-timesteps", "128", "--repeats", "1", "--json"]
-    small = ["num_envs=2", "collect.steps=16", "learn.minibatch=32"]
+    small = ["num_envs=2", "collect.num_steps=16", "learn.minibatch_size=32"]
     command = [sys.executable, "-m", "benchmarks.peers", *words]
     for change in small:
         command += ["--set", change]
@@ -30,7 +30,7 @@ def test_a_peer_is_measured_beside_us() -> None:
 
 def test_the_peer_has_our_network_batch_and_environment() -> None:
     config = small_config(
-        CARTPOLE, "learn.minibatch=32", "options.max_episode_steps=7", "policy.hidden=[5, 6]"
+        CARTPOLE, "learn.minibatch_size=32", "options.max_episode_steps=7", "policy.hidden=[5, 6]"
     )
     model = build_sb3(config)
     assert model.n_steps == 16

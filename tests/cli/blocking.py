@@ -78,8 +78,8 @@ def main() -> None:
     """Run the command line with a report that waits in the folder of the environment."""
     import sys
 
-    from longhaul.app.artefacts import report as finish
-    from longhaul.app.artefacts.report import report_run
+    from longhaul.app.artifacts import report as finish
+    from longhaul.app.artifacts.report import report_run
     from longhaul.cli.main import main as longhaul
 
     (option,) = [word for word in sys.argv if word.startswith("options.kwargs.folder=")]

@@ -45,6 +45,6 @@ def test_a_run_goes_on_without_anybody_to_show_itself_to(
 
 
 def test_an_error_keeps_its_code_although_nobody_hears_it(tmp_path: Path) -> None:
-    script = command("--set", "learn.epochs=0", "--runs-root", tmp_path)
+    script = command("--set", "learn.n_epochs=0", "--runs-root", tmp_path)
     done = subprocess.run(["bash", "-c", f"{script} 2>&-"], cwd=ROOT)
     assert done.returncode == 2

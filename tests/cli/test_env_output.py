@@ -15,7 +15,7 @@ from tests.cli.conftest import Longhaul
 pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore:an odd step")]
 
 SMALL = (
-    "--no-report", "--num-envs", "2", "--total-timesteps", "200", "--set", "collect.steps=32",
+    "--no-report", "--num-envs", "2", "--total-timesteps", "200", "--set", "collect.num_steps=32",
     "--set", "evaluate.final_episodes=2", "--set", "env.processes.workers=2",
 )  # fmt: skip
 

@@ -22,7 +22,7 @@ PATIENCE = 1200.0  # on a machine with other work to do
 RATE = "learn.learning_rate=choice:1e-3,1e-2"
 SMALL = (
     "--timesteps", "2048",
-    "--set", "num_envs=4", "--set", "collect.steps=16", "--set", "learn.epochs=1",
+    "--set", "num_envs=4", "--set", "collect.num_steps=16", "--set", "learn.n_epochs=1",
     "--set", "policy.hidden=[8]", "--set", "evaluate.episodes=2",
 )  # fmt: skip
 

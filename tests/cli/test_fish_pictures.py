@@ -63,7 +63,7 @@ def fish_flags(folder: Path) -> list[str]:
 
 @pytest.fixture
 def _short_films(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longhaul.app.artefacts.films.MOST_FRAMES", 10)
+    monkeypatch.setattr("longhaul.app.artifacts.films.MOST_FRAMES", 10)
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_rows_27_and_30_a_project_from_its_first_run_to_a_comparison(
     assert longhaul("report", run.path).code == 0
     assert section(run.notebook.read_text(), "Next steps") == "Brake more."
 
-    begun = longhaul("new-experiment", "--from", run.path, "--set", "learn.discount=0.9")
+    begun = longhaul("new-experiment", "--from", run.path, "--set", "learn.gamma=0.9")
     assert begun.code == 0
     assert section(Path("experiments/v2.md").read_text(), "Plan").startswith("Brake more.")
     trained = longhaul(
@@ -104,7 +104,7 @@ def test_rows_27_and_30_a_project_from_its_first_run_to_a_comparison(
         ("v2", "finished"),
     ]
     compared = json.loads(longhaul("compare", run.path, second, "--json").out)
-    assert compared["differences"] == {"v2": {"learn.discount": 0.9}}
+    assert compared["differences"] == {"v2": {"learn.gamma": 0.9}}
     assert compared["arms"][1]["difference"] is not None
     assert longhaul("report", second).code == 0
     goal = (RunDirectory(second).notebook).read_text()

@@ -24,7 +24,7 @@ SHORT = ("--total-timesteps", "128", "--set", "evaluate.final_episodes=1")
 def begin(folder: Path, runtime: str, *more: str) -> subprocess.Popen[bytes]:
     command = [
         sys.executable, "-m", "longhaul", "train", TASK, "--runs-root", str(folder / "runs"),
-        "--no-report", "--num-envs", "1", "--set", "collect.steps=64", "--set",
+        "--no-report", "--num-envs", "1", "--set", "collect.num_steps=64", "--set",
         f"env.runtime={runtime}", "--set", f'options.kwargs.folder="{folder}"', *more,
     ]  # fmt: skip
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -166,7 +166,7 @@ def test_every_example_of_every_task_has_a_configuration(longhaul: Longhaul) -> 
 @pytest.mark.parametrize("task", [CARTPOLE, "probe:recall", "gym:LunarLander-v3"])
 def test_a_shown_config_reads_back_to_itself(longhaul: Longhaul, tmp_path: Path, task: str) -> None:
     file = tmp_path / "shown.toml"
-    file.write_text(longhaul("config", task, "--set", "seed=9", "--set", "learn.discount=0.5").out)
+    file.write_text(longhaul("config", task, "--set", "seed=9", "--set", "learn.gamma=0.5").out)
     again = longhaul("config", task, "--config", file)
     assert again.out == file.read_text()
     values = json.loads(longhaul("config", task, "--config", file, "--json").out)

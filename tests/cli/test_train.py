@@ -56,11 +56,11 @@ def test_a_changed_config_for_an_unfinished_run_is_refused_with_the_keys(
 ) -> None:
     run = stopped_run(tmp_path)
     before = everything_in(tmp_path)
-    change = ("--set", "learn.epochs=2", "--set", "policy.hidden=[9]")
+    change = ("--set", "learn.n_epochs=2", "--set", "policy.hidden=[9]")
     for command in ((*TRAIN, *change, "--runs-root", tmp_path), ("resume", run.path, *change)):
         outcome = longhaul(*command)
         assert outcome.code == 2
-        assert "learn.epochs: 1 -> 2, policy.hidden: [8] -> [9]" in outcome.problem
+        assert "learn.n_epochs: 1 -> 2, policy.hidden: [8] -> [9]" in outcome.problem
         assert "--name" in outcome.problem
     assert everything_in(tmp_path) == before
 
@@ -167,7 +167,7 @@ def test_verify_resume_tells_its_verdict_by_exit_code(longhaul: Longhaul) -> Non
     outcome = longhaul("verify-resume", CARTPOLE, *trial)
     assert outcome.code == 0
     assert "bit for bit the same run" in outcome.out
-    broken = ("gym:Toy/Forgetful-v0", *trial, "--set", "collect.steps=12", "--json")
+    broken = ("gym:Toy/Forgetful-v0", *trial, "--set", "collect.num_steps=12", "--json")
     outcome = longhaul("verify-resume", *broken)
     assert outcome.code == 1
     verdict = json.loads(outcome.out)

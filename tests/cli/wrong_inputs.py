@@ -4,8 +4,8 @@ from __future__ import annotations
 
 CART = "train gym:CartPole-v1"
 TINY = (
-    "--set collect.steps=16 --set learn.epochs=1 --set total_timesteps=96 --num-envs 2 --quiet "
-    "--set evaluate.final_episodes=0 --set env.check_seeds=false --no-report"
+    "--set collect.num_steps=16 --set learn.n_epochs=1 --set total_timesteps=96 --num-envs 2 "
+    "--quiet --set evaluate.final_episodes=0 --set env.check_seeds=false --no-report"
 )
 GATE = (
     "train fish --set total_iterations=24 --set evaluate.every_iterations=8 "
@@ -57,7 +57,7 @@ FLAGS = (
     (f"{CART} --num-envs -3", 2, "num_envs must be at least 1, not -3"),
     (f"{CART} --num-envs many", 2, "--num-envs takes a whole number"),
     (f"{CART} --num-envs 100000000 --dry-run", 0, "MiB and the machine has"),
-    (f"{CART} --num-envs 100000000", 6, "lower num_envs, collect.steps"),
+    (f"{CART} --num-envs 100000000", 6, "lower num_envs, collect.num_steps"),
     (f"{CART} --num-envs 1000000000000", 6, "the machine has"),
     (f"{CART} --seed -1", 2, "seed cannot be negative"),
     (f"{CART} --seed 100000000000000000000000 --dry-run", 0, "seed = 100000000000000000000000"),
@@ -88,7 +88,7 @@ FILES = (
     (f"{CART} --config @cut.toml", 2, "is not valid TOML"),
     (f"{CART} --config @yaml.toml", 2, "is not valid TOML"),
     (f"{CART} --config @pickle.toml", 2, "cannot be read"),
-    (f"{CART} --config @typo.toml", 2, "did you mean 'learn.epochs'"),
+    (f"{CART} --config @typo.toml", 2, "did you mean 'learn.n_epochs'"),
     (f"{CART} --config @fish.toml", 2, "the config is for task \"fish\", and 'gym:CartPole-v1'"),
     (f"{CART} --config @lengths.toml", 2, "total_timesteps would have no effect"),
     (f"{CART} --config @rates.toml", 2, "learn.learning_rate = 1e-05 would have no effect"),
@@ -97,26 +97,26 @@ FILES = (
 
 KEYS = (
     ("lern.epochs=3", "did you mean 'learn'?"),
-    ("learn.epoch=3", "did you mean 'learn.epochs'?"),
+    ("learn.epoch=3", "did you mean 'learn.n_epochs'?"),
     ("totaltimesteps=3", "did you mean 'total_timesteps'?"),
     ("options.kwarg.a=3", "did you mean 'options.kwargs'?"),
     ("learn.foo=3", "`longhaul config TASK` lists all keys"),
-    ("learn.gamma=0.9", "did you mean 'learn.discount'?"),
+    ("learn.gamma=0.9", "did you mean 'learn.gamma'?"),
     ("learn.lr=0.9", "did you mean 'learn.learning_rate'?"),
-    ("learn.vf_coef=0.9", "did you mean 'learn.value_weight'?"),
-    ("learn.n_steps=9", "did you mean 'collect.steps'?"),
+    ("learn.vf_coef=0.9", "did you mean 'learn.vf_coef'?"),
+    ("learn.n_steps=9", "did you mean 'collect.num_steps'?"),
     ("learn.clip=0.9", "did you mean 'learn.clip_range'?"),
-    ("norm_obs=true", "did you mean 'policy.normalise_observations'?"),
-    ("learn.gae_lambda=0.9", "did you mean 'learn.gae_decay'?"),
-    ("learn.ent_coef=0.9", "did you mean 'learn.entropy_weight'?"),
-    ("batch_size=9", "did you mean 'learn.minibatch'?"),
+    ("norm_obs=true", "did you mean 'policy.normalize_observations'?"),
+    ("learn.gae_lambda=0.9", "did you mean 'learn.gae_lambda'?"),
+    ("learn.ent_coef=0.9", "did you mean 'learn.ent_coef'?"),
+    ("batch_size=9", "did you mean 'learn.minibatch_size'?"),
     ("learn.total_timesteps=9", "did you mean 'total_timesteps'?"),
-    ("learn.epochs", "--set takes key=value"),
+    ("learn.n_epochs", "--set takes key=value"),
     ("=3", "--set takes key=value"),
     ("learn=3", "learn is a table of settings, not 3"),
-    ("learn.epochs=three", "learn.epochs: expected int"),
-    ("learn.epochs=1.5", "learn.epochs must be a whole number, not 1.5"),
-    ("learn.epochs=0", "learn.epochs = 0 must be at least 1"),
+    ("learn.n_epochs=three", "learn.n_epochs: expected int"),
+    ("learn.n_epochs=1.5", "learn.n_epochs must be a whole number, not 1.5"),
+    ("learn.n_epochs=0", "learn.n_epochs = 0 must be at least 1"),
     ("total_timesteps=1.5", "total_timesteps must be a whole number, not 1.5"),
     ("policy.hidden=64", "policy.hidden: expected array"),
     ("policy.hidden=[0]", "policy.hidden"),
@@ -126,8 +126,8 @@ KEYS = (
     ("learn.learning_rate=-1", "learn.learning_rate = -1.0 must be above 0"),
     ("learn.learning_rate=nan", "learn.learning_rate = nan must be a finite number above 0"),
     ("learn.learning_rate=inf", "learn.learning_rate = inf must be a finite number above 0"),
-    ("learn.discount=1.5", "learn.discount = 1.5 must be between 0 and 1"),
-    ("collect.chunk=7", "must divide collect.steps"),
+    ("learn.gamma=1.5", "learn.gamma = 1.5 must be between 0 and 1"),
+    ("collect.chunk=7", "must divide collect.num_steps"),
     ("env.runtime=threads", "there is no choice 'threads'"),
     ("env.tier=A", "env.tier"),
     ("hints.silent=['nope']", "there is no rule 'nope'"),
@@ -137,7 +137,7 @@ KEYS = (
 )
 
 RAMP = "kind='ramp', name='x'"
-NUDGE = "kind='nudge', name='x', setting='learn.entropy_weight', limits=[0,1]"
+NUDGE = "kind='nudge', name='x', setting='learn.ent_coef', limits=[0,1]"
 RATE = "setting='learn.learning_rate'"
 SCHEDULES = (
     ("{kind='rampp', name='x'}", "'ramp'"),
@@ -166,7 +166,7 @@ OTHER_TASKS = (
         "change options.training.ladder instead",
     ),
     ("train nethack --set learn.learning_rate=1e-5", 2, "change options.phases instead"),
-    ("train nethack --set learn.entropy_weight=0.5", 2, "change options.phases instead"),
+    ("train nethack --set learn.ent_coef=0.5", 2, "change options.phases instead"),
     ("train mario:standin --set options.reward.deth=1", 2, "did you mean 'options.reward.death'"),
     ("train mario:standin --set 'options.stages=[\"9-9\"]'", 2, "9-9"),
     ("train mario --set options.rom=nowhere.nes", 3, "nowhere.nes"),
@@ -193,8 +193,8 @@ RUNS = (
     ("tail @run --log nope", 2, "there is no log 'nope'"),
     ("export @run --checkpoint 77", 5, "has no checkpoint '77'"),
     ("study @run", 2, "has no studies"),
-    ("resume @run --set learn.epochs=7", 2, "(learn.epochs: 1 -> 7); give the old values"),
-    ("resume @run --set learn.gamma=0.9", 2, "did you mean 'learn.discount'"),
+    ("resume @run --set learn.n_epochs=7", 2, "(learn.n_epochs: 1 -> 7); give the old values"),
+    ("resume @run --set learn.gamma=0.9", 2, "did you mean 'learn.gamma'"),
     ("resume @run --total-timesteps 1.5", 2, "takes a whole number"),
     (
         f"{CART} {TINY} --set policy.hidden=[4] --name cut --runs-root @runs", 2,
@@ -217,12 +217,12 @@ OTHERS = (
     ("search gym:CartPole-v1 --objective eval/mean_rewrd", 2, "did you mean 'eval/mean_reward'"),
     ("search gym:CartPole-v1 --space learn.foo=float:0..1", 2, "`longhaul config TASK` lists"),
     ("search gym:CartPole-v1 --space learn.lr=log:1e-5..1", 2, "'learn.learning_rate'"),
-    ("search gym:CartPole-v1 --space learn.epochs=int:0..4", 2, "learn.epochs = 0 must be"),
-    ("search gym:CartPole-v1 --space learn.epochs", 2, "--space takes KEY=KIND:VALUES"),
+    ("search gym:CartPole-v1 --space learn.n_epochs=int:0..4", 2, "learn.n_epochs = 0 must be"),
+    ("search gym:CartPole-v1 --space learn.n_epochs", 2, "--space takes KEY=KIND:VALUES"),
     ("search nethack --space learn.learning_rate=log:1e-5..1", 2, "change options.phases"),
     ("compare gym:CartPole-v1 --arms default", 2, "--arms needs at least two arms"),
     ("compare gym:CartPole-v1 --arms default,default", 2, "two arms have the same name"),
-    ("compare gym:CartPole-v1 --arms default,a:learn.gamma=1", 2, "'learn.discount'"),
+    ("compare gym:CartPole-v1 --arms default,a:learn.gamma=1", 2, "'learn.gamma'"),
     ("compare nethack --arms default,a:learn.learning_rate=1", 2, "change options.phases"),
     ("mario campaign --budget banana", 2, "'banana'"),
     ("mario campaign --stages 9-9", 2, "9-9"),

@@ -24,7 +24,7 @@ pytestmark = [
 
 PATIENCE = 600.0  # on a machine with other work to do
 SMALL = (
-    "--set", "num_envs=4", "--set", "collect.steps=16", "--set", "learn.epochs=1",
+    "--set", "num_envs=4", "--set", "collect.num_steps=16", "--set", "learn.n_epochs=1",
     "--set", "policy.hidden=[8]", "--set", "evaluate.episodes=2",
 )  # fmt: skip
 SEARCH = (
@@ -68,7 +68,7 @@ def test_trials_on_a_cluster_find_what_they_find_here_even_if_one_is_killed(
 
 def test_the_arms_of_an_experiment_are_trained_side_by_side_on_a_cluster(tmp_path: Path) -> None:
     words = (
-        "compare", "probe:chase", "--arms", "plain:learn.discount=0.9,other:learn.discount=0.5",
+        "compare", "probe:chase", "--arms", "plain:learn.gamma=0.9,other:learn.gamma=0.5",
         "--seeds", "1", *SMALL, "--set", "total_timesteps=1024",
         "--set", "evaluate.final_episodes=2", "--json",
     )  # fmt: skip

@@ -154,10 +154,10 @@ class TaskContract:
     def measured(self, built: Built, rollout: Rollout, vector: VectorEnv) -> set[str]:
         """Return the names of all metrics that a run of the task may bring."""
         episodes = self.episodes(vector)
-        summary = Summary(built.task.summarise)
+        summary = Summary(built.task.summarize)
         return {
             *summary.of(rollout, Progress()),
-            *built.task.summarise(episodes),
+            *built.task.summarize(episodes),
             *figures(episodes),
             *(metric.name for metric in METRICS),
             *(metric.name for metric in built.task.metrics),
@@ -179,19 +179,19 @@ class TaskContract:
             assert math.isfinite(episode.episode_return)
             assert all(math.isfinite(value) for value in episode.metrics.values())
 
-    def test_it_declares_what_it_summarises(self, built: Built, vector: VectorEnv) -> None:
+    def test_it_declares_what_it_summarizes(self, built: Built, vector: VectorEnv) -> None:
         declared = {metric.name: metric for metric in built.task.metrics}
         assert len(declared) == len(built.task.metrics)
         for metric in declared.values():
             assert metric.meaning
             assert metric.group in METRIC_GROUPS
-        figures_of_its_own = built.task.summarise(self.episodes(vector))
+        figures_of_its_own = built.task.summarize(self.episodes(vector))
         for name in figures_of_its_own:
             assert any(declares(metric, name) for metric in built.task.metrics), name
         assert all(math.isfinite(value) for value in figures_of_its_own.values())
 
     def test_a_rollout_without_ends_makes_up_no_figure(self, built: Built) -> None:
-        assert built.task.summarise([]) == {}
+        assert built.task.summarize([]) == {}
 
     def test_its_score_is_measured_by_an_evaluation(self, built: Built, vector: VectorEnv) -> None:
         evaluation = built.task.evaluation

@@ -196,7 +196,7 @@ class VectorEnvContract:
                     np.sum(terms, axis=0), record.arrays["reward"], rtol=1e-5, atol=1e-6
                 )
 
-    def test_an_env_does_not_depend_on_its_neighbours(self, make: Make, vector: VectorEnv) -> None:
+    def test_an_env_does_not_depend_on_its_neighbors(self, make: Make, vector: VectorEnv) -> None:
         alone = make(1, SEEDS)
         alone.reset()
         rows = slice(0, alone.rows)

@@ -23,22 +23,22 @@ def test_every_foreign_name_leads_to_a_key_of_the_config() -> None:
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("learn.gamma", "learn.discount"),
-        ("gamma", "learn.discount"),
-        ("learn.vf_coef", "learn.value_weight"),
+        ("learn.discount", "learn.gamma"),
+        ("gamma", "learn.gamma"),
+        ("learn.value_coef", "learn.vf_coef"),
         ("learn.lr", "learn.learning_rate"),
-        ("learn.n_steps", "collect.steps"),
+        ("learn.n_steps", "collect.num_steps"),
         ("learn.clip", "learn.clip_range"),
-        ("norm_obs", "policy.normalise_observations"),
-        ("learn.gae_lambda", "learn.gae_decay"),
-        ("learn.ent_coef", "learn.entropy_weight"),
-        ("learn.batch_size", "learn.minibatch"),
-        ("learn.n_epochs", "learn.epochs"),
+        ("norm_obs", "policy.normalize_observations"),
+        ("learn.gae_decay", "learn.gae_lambda"),
+        ("learn.entropy_weight", "learn.ent_coef"),
+        ("learn.batch_size", "learn.minibatch_size"),
+        ("learn.update_epochs", "learn.n_epochs"),
         ("n_envs", "num_envs"),
-        ("options.gamma", "learn.discount"),
+        ("options.gamma", "learn.gamma"),
         ("learn.total_timesteps", "total_timesteps"),
         ("learning_rate", "learn.learning_rate"),
-        ("learn.epoch", "learn.epochs"),
+        ("learn.epoch", "learn.n_epochs"),
         ("lern", "learn"),
     ],
 )
@@ -58,4 +58,4 @@ def test_a_foreign_name_of_a_setting_is_answered_with_ours(kind: str) -> None:
     limits = "" if kind == "ramp" else ", metric='train/loss', band=[0,1], limits=[0.5,2]"
     table = f"schedule=[{{kind='{kind}', name='x', setting='learn.lr'{limits}}}]"
     with pytest.raises(ConfigError, match=r"did you mean 'learn\.learning_rate'\?"):
-        resolve(ConfigSources(CARTPOLE, overrides=(table, "learn.discount=0.9")))
+        resolve(ConfigSources(CARTPOLE, overrides=(table, "learn.gamma=0.9")))

@@ -26,8 +26,8 @@ from tests.envs.school import SchoolFactory
 SETTINGS = Settings([])
 STEPS, CHUNK = 24, 6
 CLOSE = 1e-5
-NORMALISED = PolicyConfig(
-    hidden=(16, 16), core_size=16, core_heads=2, memory_length=4, normalise_observations=True
+NORMALIZED = PolicyConfig(
+    hidden=(16, 16), core_size=16, core_heads=2, memory_length=4, normalize_observations=True
 )
 
 
@@ -90,7 +90,7 @@ def assert_repeated(rollout: Rollout, policy: ActorCritic) -> None:
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("name", SOURCES)
 def test_judging_a_rollout_repeats_what_was_recorded(name: str, core: CoreKind) -> None:
-    collector, policy = make_collector(name, replace(NORMALISED, core=core, noisy="both"))
+    collector, policy = make_collector(name, replace(NORMALIZED, core=core, noisy="both"))
     started, borders = 0, 0
     for _ in range(3):
         rollout = collector.collect(SETTINGS)
@@ -106,7 +106,7 @@ def test_judging_a_rollout_repeats_what_was_recorded(name: str, core: CoreKind) 
 @pytest.mark.parametrize("value_network", ["separate", "shared"])
 @pytest.mark.parametrize("noisy", ["none", "heads", "trunk", "both"])
 def test_judging_repeats_acting_for_every_place_of_noise(noisy: str, value_network: str) -> None:
-    config = replace(NORMALISED, noisy=noisy, value_network=value_network)  # type: ignore[arg-type]  # literals
+    config = replace(NORMALIZED, noisy=noisy, value_network=value_network)  # type: ignore[arg-type]  # literals
     collector, policy = make_collector("serial", config)
     first, second = collector.collect(SETTINGS), collector.collect(SETTINGS)
     assert_repeated(second, policy)
@@ -140,7 +140,7 @@ def with_what_follows(
 def test_bootstrap_values_are_those_of_a_sequence_one_step_longer(
     name: str, core: CoreKind
 ) -> None:
-    collector, policy = make_collector(name, replace(NORMALISED, core=core, noisy="both"))
+    collector, policy = make_collector(name, replace(NORMALIZED, core=core, noisy="both"))
     collector.collect(SETTINGS)
     rollout = collector.collect(SETTINGS)
     cuts, last = rollout.truncations, rollout.last
@@ -164,7 +164,7 @@ def test_bootstrap_values_are_those_of_a_sequence_one_step_longer(
 
 def test_the_comparison_notices_a_memory_that_was_not_cleared() -> None:
     """The equality above would be worth little if it held for anything."""
-    collector, policy = make_collector("serial", replace(NORMALISED, core="gru"))
+    collector, policy = make_collector("serial", replace(NORMALIZED, core="gru"))
     rollout = collector.collect(SETTINGS)
     with pytest.raises(AssertionError):
         assert_repeated(replace(rollout, started=torch.zeros_like(rollout.started)), policy)

@@ -66,7 +66,7 @@ def test_every_listed_case_is_played_once_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("num_envs", [1, 2, 3, 5, 14, 40])
-def test_short_episodes_are_not_favoured(num_envs: int) -> None:
+def test_short_episodes_are_not_favored(num_envs: int) -> None:
     """A diary's length depends on its seed alone, so the right mean is known."""
     seeds = [Seeds(7).integer("case", number) for number in range(14)]
     lengths = [length_of(seed) for seed in seeds]
@@ -98,7 +98,7 @@ def network(source: EnvSource, core: CoreKind = "none") -> ActorCritic:
 
 @pytest.mark.parametrize("greedy", [True, False], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("core", ["none", "gru", "transformer"])
-def test_a_networks_result_does_not_depend_on_its_neighbours(
+def test_a_networks_result_does_not_depend_on_its_neighbors(
     core: CoreKind, *, greedy: bool
 ) -> None:
     source = chase_envs(rows=2, time_limit=9, has_masks=True)

@@ -289,7 +289,7 @@ class RealRun:
     def __init__(self, algorithm: str, hook: Callable[[], None] = lambda: None) -> None:
         source = chase_envs(rows=2, time_limit=9)
         seeds = Seeds(4)
-        config = PPOConfig(epochs=2, minibatch=64, learning_rate=1e-2)
+        config = PPOConfig(n_epochs=2, minibatch_size=64, learning_rate=1e-2)
         self.settings = Settings(learn_settings(config))
         with torch.random.fork_rng():
             torch.manual_seed(6)

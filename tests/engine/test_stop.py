@@ -41,7 +41,7 @@ def test_without_a_reason_the_run_goes_on() -> None:
 @pytest.mark.parametrize(
     ("values", "named"),
     [
-        ({"steps": 0}, "collect.steps"),
+        ({"steps": 0}, "collect.num_steps"),
         ({"steps": 10, "chunk": 3}, "collect.chunk = 3 must divide"),
         ({"steps": 10, "chunk": -5}, "collect.chunk"),
         ({"steps": 10, "chunk": 20}, "collect.chunk"),

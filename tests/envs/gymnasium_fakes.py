@@ -252,7 +252,7 @@ class NoStart(Walk):
 
 
 class FlatPicture(Walk):
-    """Shows a grey picture without an axis for its channel."""
+    """Shows a gray picture without an axis for its channel."""
 
     def __init__(self) -> None:
         super().__init__()

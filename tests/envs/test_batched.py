@@ -95,7 +95,7 @@ def test_the_shortest_way_returns_the_documented_optimum() -> None:
     assert {episode.reason for episode in episodes} == {"arrived"}
     for episode in episodes:
         assert episode.episode_return == pytest.approx(1 - 0.05 * episode.length, abs=1e-6)
-    # Equal steps per env favour short episodes, so the first ones stand for the mean.
+    # Equal steps per env favor short episodes, so the first ones stand for the mean.
     first = [e.episode_return for e in episodes if e.number < 10]
     assert len(first) == 2560
     assert np.mean(first) == pytest.approx(best_return(), abs=0.005)
@@ -138,5 +138,5 @@ def test_a_picture_shows_walker_and_goal() -> None:
     vector.reset()
     picture = vector.frame(0)
     assert picture is not None
-    colours = {tuple(colour) for colour in picture.reshape(-1, 3).tolist()}
-    assert colours == {(0, 0, 0), (255, 255, 255), (0, 255, 0)}
+    colors = {tuple(color) for color in picture.reshape(-1, 3).tolist()}
+    assert colors == {(0, 0, 0), (255, 255, 255), (0, 255, 0)}

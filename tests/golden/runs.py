@@ -27,7 +27,11 @@ from longhaul.runs.directory import RunDirectory
 from longhaul.runs.logs.jsonl import read_rows
 
 RECORDED = Path(__file__).with_name("recorded.json")
-RENAMED: dict[str, str] = {}
+RENAMED: dict[str, str] = {
+    "learn.gamma": "learn.discount",
+    "learn.ent_coef": "learn.entropy_weight",
+    "learn.vf_coef": "learn.value_weight",
+}
 """Present names of metrics, settings, events and parts, and those of the record."""
 ITERATIONS = 4
 COMMON = (
@@ -37,7 +41,7 @@ COMMON = (
     "report.film_evaluations=0",
 )
 RUNS: dict[str, ConfigSources] = {
-    "fish": ConfigSources("fish", overrides=("num_envs=8", "collect.steps=32")),
+    "fish": ConfigSources("fish", overrides=("num_envs=8", "collect.num_steps=32")),
     "fish-gate": ConfigSources(
         "fish", preset="gate", overrides=("num_envs=8", "evaluate.every_iterations=2")
     ),
@@ -55,7 +59,7 @@ RUNS: dict[str, ConfigSources] = {
     "standin": ConfigSources(
         "mario:standin",
         preset="fast",
-        overrides=("num_envs=8", "learn.minibatch=256", "evaluate.every_iterations=0"),
+        overrides=("num_envs=8", "learn.minibatch_size=256", "evaluate.every_iterations=0"),
     ),
     "nethack": ConfigSources("nethack", preset="smoke"),
 }

@@ -14,11 +14,11 @@ ENVS = 16
 STEPS = 128
 FACTS: dict[str, Any] = {
     "learn.learning_rate": 3e-4,
-    "learn.entropy_weight": 0.001,
+    "learn.ent_coef": 0.001,
     "learn.max_grad_norm": 0.5,
-    "learn.value_weight": 0.5,
-    "learn.normalise_reward": False,
-    "collect.steps": STEPS,
+    "learn.vf_coef": 0.5,
+    "learn.normalize_reward": False,
+    "collect.num_steps": STEPS,
     "num_envs": ENVS,
     "action.most_entropy": 1.0,
     "device": "cpu",

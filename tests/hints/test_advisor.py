@@ -124,7 +124,7 @@ def test_other_rules_may_go_on_with_what_was_saved() -> None:
 
 
 def test_a_hint_is_a_row_of_the_events_that_json_takes() -> None:
-    finding = Finding("Measured 3.", "Because.", "Set it.", "learn.epochs", 2)
+    finding = Finding("Measured 3.", "Because.", "Set it.", "learn.n_epochs", 2)
     row = Hint("some-rule", finding).as_row()
     assert json.loads(json.dumps(row)) == {
         "event": "hint",
@@ -134,7 +134,7 @@ def test_a_hint_is_a_row_of_the_events_that_json_takes() -> None:
         "cause": "Because.",
         "advice": "Set it.",
         "times": 1,
-        "setting": "learn.epochs",
+        "setting": "learn.n_epochs",
         "value": 2,
     }
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from longhaul.core.policy import Policy
 from longhaul.learn.config import OnPolicyConfig, PPOConfig, VTraceConfig
-from longhaul.learn.distributed import SINGLE, LearnerGroup, mean_by, normalised_by
+from longhaul.learn.distributed import SINGLE, LearnerGroup, mean_by, normalized_by
 from longhaul.learn.ppo import PPO
 from longhaul.learn.vtrace import VTrace
 from tests.learn.fakes import generator, make_policy, random_rollout, settings_for
@@ -99,10 +99,10 @@ def weights(policy: Policy) -> Tensor:
 def test_a_team_learns_what_one_learner_does(*, algorithm: str, size: int, memory: bool) -> None:
     config = PPOConfig(
         algorithm=algorithm,
-        epochs=2,
-        minibatch=48,
-        entropy_weight=0.02,
-        kl_stop=1000.0,
+        n_epochs=2,
+        minibatch_size=48,
+        ent_coef=0.02,
+        target_kl=1000.0,
     )
     work = Work(config, memory=memory)
     alone = work(SINGLE)
@@ -115,21 +115,21 @@ def test_a_team_learns_what_one_learner_does(*, algorithm: str, size: int, memor
 
 
 def test_a_minibatch_smaller_than_the_team_leaves_some_with_nothing_to_do() -> None:
-    config = VTraceConfig(epochs=1, minibatch=16)  # single rows
+    config = VTraceConfig(n_epochs=1, minibatch_size=16)  # single rows
     work = Work(config, memory=False, rollouts=1)
     alone = work(SINGLE)
     for member in together(3, work):
         assert torch.allclose(member, alone, rtol=0.0, atol=1e-5)
 
 
-def test_advantages_are_normalised_over_the_whole_minibatch() -> None:
+def test_advantages_are_normalized_over_the_whole_minibatch() -> None:
     advantage = torch.randn(11, generator=torch.Generator().manual_seed(1))
 
     def own(group: LearnerGroup) -> Tensor:
         rows = group.part(np.arange(11))
-        return normalised_by(group, advantage[torch.from_numpy(rows)])
+        return normalized_by(group, advantage[torch.from_numpy(rows)])
 
-    assert torch.allclose(torch.cat(together(3, own)), normalised_by(SINGLE, advantage), atol=1e-6)
+    assert torch.allclose(torch.cat(together(3, own)), normalized_by(SINGLE, advantage), atol=1e-6)
 
 
 def test_a_mean_is_that_of_all_members() -> None:

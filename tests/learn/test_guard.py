@@ -17,7 +17,7 @@ from longhaul.learn.ppo import PPO
 from longhaul.learn.vtrace import VTrace
 from tests.learn.fakes import FakePolicy, generator, random_rollout, settings_for
 
-CONFIG = PPOConfig(epochs=2, minibatch=16, max_bad_updates=2, max_bad_rollouts=2)
+CONFIG = PPOConfig(n_epochs=2, minibatch_size=16, max_bad_updates=2, max_bad_rollouts=2)
 LEARNERS = pytest.mark.parametrize("learner_class", [PPO, VTrace])
 
 
@@ -116,7 +116,7 @@ def test_the_run_stops_with_finite_weights_and_names_what_broke(
 
 @LEARNERS
 def test_bad_steps_are_counted_across_rollouts(learner_class: type[PPO]) -> None:
-    config = replace(CONFIG, epochs=1, minibatch=64)
+    config = replace(CONFIG, n_epochs=1, minibatch_size=64)
     policy = BreakablePolicy()
     policy.breaks = {1, 2}
     learner = learner_class(policy, config, generator())

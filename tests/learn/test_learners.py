@@ -17,7 +17,7 @@ from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Setting, Settings
 from longhaul.core.state import State, Stateful
 from longhaul.learn.config import (
-    ENTROPY_WEIGHT,
+    ENT_COEF,
     LEARNING_RATE,
     OnPolicyConfig,
     PPOConfig,
@@ -80,10 +80,10 @@ def rollout_for(policy: FakePolicy, seed: int) -> Rollout:
 
 CONFIG = PPOConfig(
     learning_rate=1e-2,
-    epochs=2,
-    minibatch=16,
-    entropy_weight=0.01,
-    normalise_reward=True,
+    n_epochs=2,
+    minibatch_size=16,
+    ent_coef=0.01,
+    normalize_reward=True,
     weight_decay=0.01,
     accumulate=2,
 )
@@ -183,11 +183,11 @@ def test_accumulated_minibatches_make_the_step_of_one_large_one(
     results = []
     for minibatch, accumulate in ((64, 1), (16, 4)):
         config = PPOConfig(
-            epochs=1,
-            minibatch=minibatch,
+            n_epochs=1,
+            minibatch_size=minibatch,
             accumulate=accumulate,
-            normalise_advantage=False,
-            entropy_weight=0.1,
+            normalize_advantage=False,
+            ent_coef=0.1,
         )
         policy = make_policy(memory=memory)
         learner = make_learner(policy, config, generator(5))
@@ -248,8 +248,8 @@ def one_hot(state: Tensor) -> Tensor:
 def train(
     make_learner: Make, world: FakeWorld, policy: FakePolicy, *, rollouts: int, **changes: float
 ) -> tuple[Policy, Settings, Metrics]:
-    values = {"learning_rate": 0.02, "entropy_weight": 0.01, "discount": 0.9, **changes}
-    config = PPOConfig(epochs=2, minibatch=128, **values)  # type: ignore[arg-type]  # all floats
+    values = {"learning_rate": 0.02, "ent_coef": 0.01, "discount": 0.9, **changes}
+    config = PPOConfig(n_epochs=2, minibatch_size=128, **values)  # type: ignore[arg-type]  # all floats
     settings = settings_for(config)
     learner = make_learner(policy, config, generator(1))
     draws = torch.Generator().manual_seed(4)
@@ -295,7 +295,7 @@ def test_values_look_past_a_time_limit(make_learner: Make) -> None:
 
     policy = make_policy()
     world = FakeWorld(4, react, one_hot, time_limit=3)
-    _, settings, _ = train(make_learner, world, policy, rollouts=120, discount=0.8)
+    _, settings, _ = train(make_learner, world, policy, rollouts=120, gamma=0.8)
     obs = {"x": one_hot(torch.zeros(1, dtype=torch.int64))}
     assert policy.value(obs, {}, settings).item() == pytest.approx(5.0, abs=0.5)
 
@@ -323,7 +323,7 @@ def test_a_memory_learns_to_repeat_what_it_saw(make_learner: Make) -> None:
 
     policy = make_policy(memory=True)
     world = CueWorld(16, react, observe)
-    _, settings, _ = train(make_learner, world, policy, rollouts=50, entropy_weight=0.003)
+    _, settings, _ = train(make_learner, world, policy, rollouts=50, ent_coef=0.003)
     rollout = collect(world, policy, settings, torch.Generator().manual_seed(1), steps=48, chunk=8)
     assert rollout.reward[rollout.terminated].mean() > 0.9
 
@@ -333,7 +333,7 @@ def test_entropy_grows_when_it_is_paid_for(make_learner: Make) -> None:
     policy = make_policy()
     with torch.no_grad():
         policy.logits.bias.copy_(torch.tensor([2.0, -2.0]))
-    settings = settings_for(config).with_([ENTROPY_WEIGHT.to(5.0)])
+    settings = settings_for(config).with_([ENT_COEF.to(5.0)])
     learner = make_learner(policy, config, generator())
     losses = [learner.update(random_rollout(s), settings)["train/entropy_loss"] for s in range(8)]
     assert losses[-1] < losses[0]

@@ -15,7 +15,7 @@ from longhaul.learn.losses import (
     clipped_value_error,
     entropy_loss,
     explained_variance,
-    normalised,
+    normalized,
     value_error,
     vtrace_policy_gradient,
 )
@@ -76,7 +76,7 @@ def test_the_clipped_value_error_and_its_gradient_follow_stable_baselines() -> N
     def formula(value: Tensor) -> Tensor:
         return F.mse_loss(target, old + torch.clamp(value - old, -0.4, 0.4))
 
-    term = clipped_value_error(numbers(1), target, old, value_clip=0.4)
+    term = clipped_value_error(numbers(1), target, old, clip_range_vf=0.4)
     check(numbers(1), term, formula, 0.5)
 
 
@@ -126,11 +126,11 @@ def test_explained_variance_of_constant_targets_does_not_exist() -> None:
     assert explained_variance(torch.ones(1), torch.ones(1)) is None
 
 
-def test_normalised_advantages_have_mean_zero_and_deviation_one() -> None:
-    result = normalised(numbers(1) * 5 + 3)
+def test_normalized_advantages_have_mean_zero_and_deviation_one() -> None:
+    result = normalized(numbers(1) * 5 + 3)
     assert result.mean().item() == pytest.approx(0.0, abs=1e-6)
     assert result.std().item() == pytest.approx(1.0, abs=1e-5)
 
 
 def test_a_single_advantage_is_left_as_it_is() -> None:
-    assert normalised(torch.tensor([3.0])).item() == 3.0
+    assert normalized(torch.tensor([3.0])).item() == 3.0

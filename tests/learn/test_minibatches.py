@@ -29,7 +29,7 @@ def test_a_minibatch_keeps_facts_beside_their_steps(*, whole: bool) -> None:
     # The first number of the observation and the fact are the same, wherever they end up.
     batches = RolloutBatches.of(rollout, [rollout.obs["x"][..., 0]], CPU, whole=whole)
     seen = 0
-    for group in shuffled(batches, generator(1), minibatch=16, accumulate=2):
+    for group in shuffled(batches, generator(1), minibatch_size=16, accumulate=2):
         for columns in group:
             minibatch = batches.take(columns)
             assert minibatch.sequences.started.numel() <= 16
@@ -42,7 +42,7 @@ def test_a_minibatch_keeps_facts_beside_their_steps(*, whole: bool) -> None:
 def test_single_steps_hold_only_what_is_learned_from() -> None:
     rollout = random_rollout(0)
     batches = RolloutBatches.of(rollout, [rollout.reward], CPU, whole=False)
-    for group in shuffled(batches, generator(1), minibatch=16, accumulate=1):
+    for group in shuffled(batches, generator(1), minibatch_size=16, accumulate=1):
         assert all(batches.take(columns).trainable is None for columns in group)
 
 

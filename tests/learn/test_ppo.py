@@ -13,10 +13,10 @@ from longhaul.learn.returns import Trajectory, gae
 from tests.learn.fakes import generator, make_policy, random_rollout, settings_for
 
 
-@pytest.mark.parametrize("value_clip", [0.0, 0.3])
-def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(value_clip: float) -> None:
+@pytest.mark.parametrize("clip_range_vf", [0.0, 0.3])
+def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(clip_range_vf: float) -> None:
     config = PPOConfig(
-        epochs=1, minibatch=64, entropy_weight=0.02, value_clip=value_clip, weight_decay=0.1
+        n_epochs=1, minibatch_size=64, ent_coef=0.02, clip_range_vf=clip_range_vf, weight_decay=0.1
     )
     rollout = random_rollout(3, chunk=16)
     everywhere = torch.ones_like(rollout.active)
@@ -25,15 +25,15 @@ def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(value_clip: 
     metrics = PPO(ours, config, generator()).update(rollout, settings_for(config))
 
     trajectory = Trajectory.of(rollout, rollout.reward)
-    advantages = gae(trajectory, rollout.value, discount=0.99, decay=0.95)
+    advantages = gae(trajectory, rollout.value, gamma=0.99, decay=0.95)
     advantage = advantages.advantage
     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     evaluated = theirs.evaluate_actions(rollout.sequences(), settings_for(config))
     ratio = torch.exp(evaluated.log_prob - rollout.log_prob)
     policy_loss = -torch.min(advantage * ratio, advantage * torch.clamp(ratio, 0.8, 1.2)).mean()
     value = evaluated.value
-    if value_clip:
-        value = rollout.value + torch.clamp(value - rollout.value, -value_clip, value_clip)
+    if clip_range_vf:
+        value = rollout.value + torch.clamp(value - rollout.value, -clip_range_vf, clip_range_vf)
     loss = (
         policy_loss - 0.02 * evaluated.entropy.mean() + 0.5 * F.mse_loss(advantages.target, value)
     )
@@ -49,7 +49,7 @@ def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(value_clip: 
 
 
 def test_epochs_stop_once_the_policy_has_moved_too_far() -> None:
-    config = PPOConfig(epochs=50, minibatch=16, learning_rate=0.05, kl_stop=0.01)
+    config = PPOConfig(n_epochs=50, minibatch_size=16, learning_rate=0.05, target_kl=0.01)
     rollout = random_rollout(0)
     policy = make_policy()
     with torch.no_grad():
@@ -74,7 +74,7 @@ def test_epochs_run_is_absent_when_nothing_stopped_them() -> None:
 def test_whole_sequences_and_single_steps_give_a_plain_policy_the_same_gradient() -> None:
     results = []
     for chunk in (16, 4):
-        config = PPOConfig(epochs=1, minibatch=64)
+        config = PPOConfig(n_epochs=1, minibatch_size=64)
         policy = make_policy()
         rollout = replace(random_rollout(1, chunk=8), chunk=chunk)
         PPO(policy, config, generator()).update(rollout, settings_for(config))

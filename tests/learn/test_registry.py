@@ -19,5 +19,5 @@ def test_an_unknown_learner_is_named_with_the_known_ones() -> None:
 
 
 def test_keys_of_another_learner_are_known_to_be_foreign() -> None:
-    assert foreign_keys(VTraceConfig) == {"gae_decay", "clip_range", "value_clip", "kl_stop"}
+    assert foreign_keys(VTraceConfig) == {"gae_lambda", "clip_range", "clip_range_vf", "target_kl"}
     assert foreign_keys(PPOConfig) == frozenset()

@@ -13,7 +13,7 @@ from longhaul.learn.returns import Moments, RewardScale
 from tests.learn.fakes import random_rollout
 
 
-def slow_returns(rollouts: list[Rollout], discount: float) -> list[float]:
+def slow_returns(rollouts: list[Rollout], gamma: float) -> list[float]:
     """Return every running discounted return, step by step and row by row."""
     result = []
     for row in range(rollouts[0].rows):
@@ -21,7 +21,7 @@ def slow_returns(rollouts: list[Rollout], discount: float) -> list[float]:
         for rollout in rollouts:
             for t in range(rollout.steps):
                 if rollout.active[t, row]:
-                    running = running * discount + float(rollout.reward[t, row])
+                    running = running * gamma + float(rollout.reward[t, row])
                     result.append(running)
                 if rollout.terminated[t, row] or rollout.truncated[t, row]:
                     running = 0.0
@@ -30,8 +30,8 @@ def slow_returns(rollouts: list[Rollout], discount: float) -> list[float]:
 
 def test_rewards_are_divided_by_the_deviation_of_the_discounted_return() -> None:
     rollouts = [random_rollout(seed) for seed in range(3)]
-    scale = RewardScale(normalise=True, clip=0.0)
-    scaled = [scale.scaled(rollout, discount=0.9) for rollout in rollouts]
+    scale = RewardScale(normalize=True, clip=0.0)
+    scaled = [scale.scaled(rollout, gamma=0.9) for rollout in rollouts]
     deviation = np.std(slow_returns(rollouts, 0.9))
     torch.testing.assert_close(scaled[-1], rollouts[-1].reward / float(deviation))
 
@@ -39,30 +39,30 @@ def test_rewards_are_divided_by_the_deviation_of_the_discounted_return() -> None
 def test_clipping_comes_after_scaling() -> None:
     rollout = random_rollout(0)
     rollout = replace(rollout, reward=rollout.reward * 1000)
-    scale = RewardScale(normalise=True, clip=1.5)
-    scaled = scale.scaled(rollout, discount=0.9)
+    scale = RewardScale(normalize=True, clip=1.5)
+    scaled = scale.scaled(rollout, gamma=0.9)
     assert scaled.abs().max() == pytest.approx(1.5)
     assert scaled.abs().min() < 0.5
 
 
 def test_without_options_rewards_stay_as_they_are() -> None:
     rollout = random_rollout(0)
-    assert RewardScale(normalise=False, clip=0.0).scaled(rollout, discount=0.9) is rollout.reward
+    assert RewardScale(normalize=False, clip=0.0).scaled(rollout, gamma=0.9) is rollout.reward
 
 
 def test_a_saved_scale_continues_exactly() -> None:
-    first = RewardScale(normalise=True, clip=0.0)
-    first.scaled(random_rollout(0), discount=0.9)
-    second = RewardScale(normalise=True, clip=0.0)
+    first = RewardScale(normalize=True, clip=0.0)
+    first.scaled(random_rollout(0), gamma=0.9)
+    second = RewardScale(normalize=True, clip=0.0)
     second.load_state_dict(first.state_dict())
     rollout = random_rollout(1)
-    assert torch.equal(first.scaled(rollout, discount=0.9), second.scaled(rollout, discount=0.9))
+    assert torch.equal(first.scaled(rollout, gamma=0.9), second.scaled(rollout, gamma=0.9))
 
 
 def test_a_fleet_of_another_size_begins_its_returns_anew() -> None:
-    scale = RewardScale(normalise=True, clip=0.0)
-    scale.scaled(random_rollout(0, rows=4), discount=0.9)
-    assert scale.scaled(random_rollout(0, rows=2), discount=0.9).shape == (16, 2)
+    scale = RewardScale(normalize=True, clip=0.0)
+    scale.scaled(random_rollout(0, rows=4), gamma=0.9)
+    assert scale.scaled(random_rollout(0, rows=2), gamma=0.9).shape == (16, 2)
 
 
 @settings(max_examples=50, deadline=None)

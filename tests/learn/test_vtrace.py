@@ -14,7 +14,7 @@ from tests.learn.fakes import generator, make_policy, random_rollout, settings_f
 
 @pytest.mark.parametrize("memory", [False, True])
 def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(*, memory: bool) -> None:
-    config = VTraceConfig(epochs=1, minibatch=64, normalise_advantage=False, entropy_weight=0.02)
+    config = VTraceConfig(n_epochs=1, minibatch_size=64, normalize_advantage=False, ent_coef=0.02)
     settings = settings_for(config)
     rollout = random_rollout(4, hidden=16 * memory)
     assert len(rollout.truncations.row) > 0
@@ -35,7 +35,7 @@ def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(*, memory: b
             last_value=theirs.value(last.obs, last.memory, settings),
         )
         log_ratio = torch.where(chosen, log_prob - rollout.log_prob, 0.0)
-        traced = vtrace(trajectory, value, log_ratio, discount=0.99, decay=1.0)
+        traced = vtrace(trajectory, value, log_ratio, gamma=0.99, decay=1.0)
     loss = (
         -(traced.rho * traced.advantage * log_prob)[chosen].mean()
         - 0.02 * entropy[chosen].mean()
@@ -52,7 +52,7 @@ def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(*, memory: b
 
 
 def test_on_policy_importance_weights_are_one() -> None:
-    config = VTraceConfig(epochs=1, minibatch=64)
+    config = VTraceConfig(n_epochs=1, minibatch_size=64)
     policy = make_policy()
     rollout = random_rollout(0)
     with torch.no_grad():
@@ -64,7 +64,7 @@ def test_on_policy_importance_weights_are_one() -> None:
 
 
 def test_off_policy_importance_weights_are_reported() -> None:
-    config = VTraceConfig(epochs=1, minibatch=64)
+    config = VTraceConfig(n_epochs=1, minibatch_size=64)
     rollout = random_rollout(0)
     rollout = replace(rollout, log_prob=torch.full_like(rollout.log_prob, -5.0))
     metrics = VTrace(make_policy(), config, generator()).update(rollout, settings_for(config))

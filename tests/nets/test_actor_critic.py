@@ -56,7 +56,7 @@ def test_judging_repeats_acting_across_episode_and_chunk_borders(
     core: CoreKind, action: str
 ) -> None:
     spec = spec_of(action)
-    config = dataclasses.replace(SMALL, core=core, noisy="both", normalise_observations=True)
+    config = dataclasses.replace(SMALL, core=core, noisy="both", normalize_observations=True)
     policy = make(spec, config)
     source = torch.Generator().manual_seed(1)
     policy.observe(random_obs(spec, (7, 4), source), torch.ones(7, 4, dtype=torch.bool))
@@ -135,7 +135,7 @@ def test_acting_and_learning_are_repeatable_bit_by_bit(core: CoreKind) -> None:
 @pytest.mark.parametrize("core", CORES)
 def test_a_deep_copy_is_equal_and_goes_its_own_way(core: CoreKind) -> None:
     spec = spec_of("categorical")
-    config = dataclasses.replace(SMALL, core=core, noisy="heads", normalise_observations=True)
+    config = dataclasses.replace(SMALL, core=core, noisy="heads", normalize_observations=True)
     policy = make(spec, config)
     policy.set_noise(5)
     snapshot = copy.deepcopy(policy)
@@ -153,7 +153,7 @@ def test_a_deep_copy_is_equal_and_goes_its_own_way(core: CoreKind) -> None:
 @pytest.mark.parametrize("core", CORES)
 def test_a_loaded_policy_acts_as_the_saved_one(core: CoreKind, assign: bool) -> None:  # noqa: FBT001
     spec = spec_of("categorical")
-    config = dataclasses.replace(SMALL, core=core, noisy="both", normalise_observations=True)
+    config = dataclasses.replace(SMALL, core=core, noisy="both", normalize_observations=True)
     saved, loaded = make(spec, config, seed=1), make(spec, config, seed=2)
     source = torch.Generator().manual_seed(6)
     saved.observe(random_obs(spec, (9, 4), source), torch.ones(9, 4, dtype=torch.bool))

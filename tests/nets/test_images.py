@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from longhaul.nets.cnn import CENTRE, LARGE, ImpalaCnn, LeanCnn, NatureCnn, _Residual, _Stage
+from longhaul.nets.cnn import CENTER, LARGE, ImpalaCnn, LeanCnn, NatureCnn, _Residual, _Stage
 
 
 def textbook_nature(cnn: NatureCnn, images: Tensor) -> Tensor:
@@ -20,7 +20,7 @@ def textbook_nature(cnn: NatureCnn, images: Tensor) -> Tensor:
 def textbook_lean(cnn: LeanCnn, images: Tensor) -> Tensor:
     x = images.float() / 255.0
     if min(x.shape[2:]) >= LARGE:
-        x = x - CENTRE
+        x = x - CENTER
     for layer in (cnn.first, cnn.second):
         x = F.relu(layer(x))
     return F.relu(cnn.last(x.flatten(1)))

@@ -30,7 +30,7 @@ LEARNERS: dict[str, Callable[[Policy, OnPolicyConfig, np.random.Generator], Lear
     "vtrace": VTrace,
 }
 SMALL = PolicyConfig(hidden=(16,))
-BRISK = PPOConfig(learning_rate=0.02, epochs=4, minibatch=128, discount=0.8)
+BRISK = PPOConfig(learning_rate=0.02, n_epochs=4, minibatch_size=128, gamma=0.8)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from tests.probes.worlds import (
 )
 
 pytestmark = pytest.mark.parametrize("algorithm", LEARNERS)
-DISCOUNT = BRISK.discount
+GAMMA = BRISK.gamma
 
 
 def learned(world: Callable[[], World], algorithm: str, lessons: Lessons | None = None) -> Taught:
@@ -48,7 +48,7 @@ def test_a_reward_that_is_shown_is_expected(algorithm: str) -> None:
 def test_a_reward_one_step_off_is_discounted(algorithm: str) -> None:
     taught = learned(DelayedReward, algorithm)
     assert taught.value(1.0) == pytest.approx(1.0, abs=0.05)
-    assert taught.value(0.0) == pytest.approx(DISCOUNT, abs=0.05)
+    assert taught.value(0.0) == pytest.approx(GAMMA, abs=0.05)
 
 
 def test_the_better_action_is_taken(algorithm: str) -> None:
@@ -70,13 +70,13 @@ LONG = Lessons(rollouts=40)
 def test_a_cut_by_the_clock_is_no_end(algorithm: str) -> None:
     """Reward 1 for ever is worth 1 / (1 - discount), however often the clock cuts it."""
     value = learned(Steady, algorithm, LONG).value(1.0)
-    assert value == pytest.approx(1.0 / (1.0 - DISCOUNT), rel=0.05)
+    assert value == pytest.approx(1.0 / (1.0 - GAMMA), rel=0.05)
 
 
 def test_a_real_end_is_one(algorithm: str) -> None:
     taught = learned(Countdown, algorithm, LONG)
     for now in range(5):
-        worth = sum(DISCOUNT**t for t in range(5 - now))
+        worth = sum(GAMMA**t for t in range(5 - now))
         assert taught.value(now / 5) == pytest.approx(worth, abs=0.25), now
 
 
@@ -94,10 +94,10 @@ def test_a_dead_row_teaches_nothing(algorithm: str) -> None:
     At one observation for every step, the best single value is the mean of what follows each of
     the 7 steps that rows were there for.
     """
-    lessons = Lessons(rollouts=30, steps=12, learn=replace(BRISK, gae_decay=1.0))
+    lessons = Lessons(rollouts=30, steps=12, learn=replace(BRISK, gae_lambda=1.0))
     taught = learned(DyingRow, algorithm, lessons)
     assert taught.action(1.0).item() == 1
-    following = [sum(DISCOUNT**t for t in range(left)) for left in (6, 5, 4, 3, 2, 1)]
+    following = [sum(GAMMA**t for t in range(left)) for left in (6, 5, 4, 3, 2, 1)]
     expected = (sum(following) + 1.0) / 7
     assert taught.value(1.0) == pytest.approx(expected, abs=0.3)
     assert taught.last.env_steps == int(taught.last.active.sum()) < taught.last.reward.numel()

@@ -25,7 +25,7 @@ def recall(delay: int) -> SingleEnvs:
 def lessons(core: CoreKind, algorithm: str, *, rollouts: int) -> Lessons:
     """Chunks of 6 steps do not fit episodes of 4, so memory has to cross their borders."""
     # One step in four is paid: V-trace's advantages, scaled per minibatch, would settle too early.
-    normalise_advantage = algorithm == "ppo"
+    normalize_advantage = algorithm == "ppo"
     return Lessons(
         rollouts=rollouts,
         steps=24,
@@ -33,11 +33,11 @@ def lessons(core: CoreKind, algorithm: str, *, rollouts: int) -> Lessons:
         envs=16,
         learn=PPOConfig(
             learning_rate=1e-2,
-            epochs=2,
-            minibatch=192,
-            discount=0.9,
-            entropy_weight=0.02,
-            normalise_advantage=normalise_advantage,
+            n_epochs=2,
+            minibatch_size=192,
+            gamma=0.9,
+            ent_coef=0.02,
+            normalize_advantage=normalize_advantage,
         ),
         policy=PolicyConfig(
             hidden=(16,), core=core, core_size=16, core_layers=1, core_heads=2, memory_length=12

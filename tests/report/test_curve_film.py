@@ -55,8 +55,8 @@ def test_the_first_frame_is_no_empty_chart(run: RunDirectory) -> None:
     reveal = Reveal(chart)
     first = next(reveal.frames(np.array([100.0])))
     darker = np.abs(reveal.whole.astype(int) - reveal.begun.astype(int)).max(axis=-1)
-    colours = np.ptp(first[darker > 40].astype(int), axis=-1)
-    assert (colours > 8).mean() > 0.3, "the curves to come are seen, in their colours"
+    colors = np.ptp(first[darker > 40].astype(int), axis=-1)
+    assert (colors > 8).mean() > 0.3, "the curves to come are seen, in their colors"
 
 
 def test_a_long_run_is_filmed_in_strides_that_end_with_its_last_iteration(

@@ -54,7 +54,7 @@ def test_what_the_run_wrote_is_renewed_and_the_rest_is_kept(run: RunData) -> Non
     assert "Poles fall." in again
     assert "Fewer falls." in again
     assert "plots/speed.png" in again
-    assert again.count("## Artefacts") == 1
+    assert again.count("## Artifacts") == 1
 
 
 def test_a_filled_in_part_that_a_person_changed_stays(run: RunData) -> None:

@@ -23,7 +23,7 @@ def test_the_panel_stands_beside_the_unchanged_picture() -> None:
     assert (frame[:, 600:] != PAPER).any(axis=-1).mean() > 0.02
 
 
-def test_a_longer_bar_has_more_colour() -> None:
+def test_a_longer_bar_has_more_color() -> None:
     def painted(share: float) -> int:
         caption = Caption(bars=(("action", (Bar("left", share, ""),)),))
         frame = Overlay(HEADING).frame(np.zeros((500, 10, 3), np.uint8), caption)

@@ -66,7 +66,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 @pytest.fixture(scope="module")
 def page(run: RunDirectory) -> str:
     found = gather(run.path)
-    changed = {"learn.discount": (0.99, 0.5)}
+    changed = {"learn.gamma": (0.99, 0.5)}
     return make_page(
         found,
         Extras([draw(chart) for chart in run_charts(found)[:2]], "", changed, "the preset 'fast'"),
@@ -155,7 +155,7 @@ def test_the_first_tile_is_the_final_evaluation_against_its_target(
     assert "95 % confidence interval of the mean, 50 episodes" in first
 
 
-def test_a_training_return_is_called_one_and_has_no_colour(tmp_path: Path) -> None:
+def test_a_training_return_is_called_one_and_has_no_color(tmp_path: Path) -> None:
     run = made_run(tmp_path)
     write_lines(run.metrics, [metrics(number) for number in range(1, 6)])
     page = make_page(gather(run.path), Extras())

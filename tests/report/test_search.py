@@ -11,7 +11,7 @@ from longhaul.report.style import draw, laid_out
 
 AXES = (
     Axis("learn.rate", is_log=True, low=1e-5, high=1e-2),
-    Axis("learn.epochs", low=1, high=9),
+    Axis("learn.n_epochs", low=1, high=9),
     Axis("policy.hidden", options=("[64]", "[64, 64]", "[512, 512, 512]")),
 )
 
@@ -19,7 +19,7 @@ AXES = (
 def tried(number: int, value: float | None, state: str = "complete") -> Tried:
     params = {
         "learn.rate": 10 ** (-5 + number % 4),
-        "learn.epochs": 1 + number % 9,
+        "learn.n_epochs": 1 + number % 9,
         "policy.hidden": AXES[2].options[number % 3],
     }
     stages = {} if value is None else {1: value / 2, 2: value}
@@ -27,7 +27,7 @@ def tried(number: int, value: float | None, state: str = "complete") -> Tried:
 
 
 def search(trials: tuple[Tried, ...], *, best: int | None = 0) -> SearchData:
-    shares = {"learn.epochs": 0.7, "learn.rate": 0.2, "policy.hidden": 0.1}
+    shares = {"learn.n_epochs": 0.7, "learn.rate": 0.2, "policy.hidden": 0.1}
     return SearchData(
         title="t",
         metric="eval/x",

@@ -41,8 +41,8 @@ def test_a_preset_resolves_to_a_run_that_can_be_built(kind: str, preset: str) ->
     settings = build_settings(config, task)
     build_schedule(config, task, settings)
     rows = config.num_envs * task.envs.spec.rows
-    assert config.total_timesteps >= config.collect.steps * rows, "not even one rollout"
-    assert config.learn.minibatch <= config.collect.steps * rows
+    assert config.total_timesteps >= config.collect.num_steps * rows, "not even one rollout"
+    assert config.learn.minibatch_size <= config.collect.num_steps * rows
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

@@ -94,4 +94,4 @@ def test_what_cannot_be_is_refused_with_the_remedy(
 def test_a_preset_of_another_environment_can_be_asked_for() -> None:
     config = resolve(ConfigSources(task="gym:Acrobot-v1", preset="CartPole-v1"))
     assert config.task == "gym:Acrobot-v1"
-    assert config.collect.steps == 128
+    assert config.collect.num_steps == 128

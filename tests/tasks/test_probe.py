@@ -134,8 +134,8 @@ def taught_by_preset(task: str, *, steps: int, seed: int = 1) -> Taught:
     source = build(task).task.envs
     rows = config.num_envs * source.spec.rows
     lessons = Lessons(
-        rollouts=steps // (config.collect.steps * rows),
-        steps=config.collect.steps,
+        rollouts=steps // (config.collect.num_steps * rows),
+        steps=config.collect.num_steps,
         chunk=config.collect.chunk,
         envs=config.num_envs,
         learn=config.learn,
@@ -165,8 +165,8 @@ def test_the_preset_solves_its_probe_within_its_budget(task: str, seed: int) -> 
 def test_recall_is_solved_with_every_memory(core: str) -> None:
     config = resolve(ConfigSources(task="probe:recall", overrides=(f"policy.core={core}",)))
     lessons = Lessons(
-        rollouts=config.total_timesteps // (config.collect.steps * config.num_envs),
-        steps=config.collect.steps,
+        rollouts=config.total_timesteps // (config.collect.num_steps * config.num_envs),
+        steps=config.collect.num_steps,
         envs=config.num_envs,
         learn=config.learn,
         policy=replace(config.policy, memory_length=16),

@@ -162,7 +162,7 @@ def test_a_film_plays_and_can_be_wound(browser: Browser, two_runs: Path) -> None
 
 
 @pytest.mark.thorough
-def test_colours_change_and_the_page_can_be_used_without_a_mouse(
+def test_colors_change_and_the_page_can_be_used_without_a_mouse(
     browser: Browser, two_runs: Path
 ) -> None:
     with served(two_runs) as site:

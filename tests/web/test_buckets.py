@@ -88,7 +88,7 @@ def test_names_beyond_the_limit_are_counted_and_not_kept() -> None:
     assert (len(buckets.names), buckets.left_out) == (MOST_COLUMNS, 7)
 
 
-def test_a_look_between_two_places_has_a_neighbour_on_each_side() -> None:
+def test_a_look_between_two_places_has_a_neighbor_on_each_side() -> None:
     y = np.arange(10.0)
     found = Stretches(y, y, y, y).between(3.5, 6.5)
     assert found.x.tolist() == [3.0, 4.0, 5.0, 6.0, 7.0]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from selenium.webdriver.common.by import By
 
-from longhaul.app.artefacts.report import report_run
+from longhaul.app.artifacts.report import report_run
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
@@ -103,10 +103,10 @@ def test_a_run_is_at_most_4000_pixels_tall_and_nothing_overlaps_or_is_empty(
     assert browser.complaints() == []
 
 
-def test_the_first_tile_is_the_score_in_the_colour_of_its_target(
+def test_the_first_tile_is_the_score_in_the_color_of_its_target(
     browser: Browser, site: Site, run: RunDirectory
 ) -> None:
-    def colour() -> str:
+    def color() -> str:
         return str(browser.run(f"return getComputedStyle({found}).backgroundColor"))
 
     found = f"document.querySelector('{TILE}')"
@@ -114,11 +114,11 @@ def test_the_first_tile_is_the_score_in_the_colour_of_its_target(
     browser.until(lambda: browser.text(f"{TILE} dt") == "Final evaluation")
     assert "target 475 not reached" in browser.text(f"{TILE} .fact-note")
     assert "95 % confidence interval of the mean, 50 episodes" in browser.text(TILE)
-    red = colour()
+    red = color()
     assert browser.run("return document.getElementById('solved').hidden")
     write_final_score(run, replace(FINAL, value=480.0))
     browser.until(lambda: "target 475 reached" in browser.text(TILE))
-    assert colour() != red
+    assert color() != red
     browser.until(lambda: not browser.run("return document.getElementById('solved').hidden"))
     assert browser.complaints() == []
     write_final_score(run, FINAL)

@@ -40,7 +40,7 @@ def doctor(
     from longhaul.app.diagnose.trials import TrialRequest
 
     request = TrialRequest(trials, num_envs, runtime, deadline, output) if trials else None
-    report = examine(task, request, tell=lambda line: typer.echo(line, err=True))
+    report = examine(task, request, notify=lambda line: typer.echo(line, err=True))
     typer.echo(report.as_json() if as_json else report.as_text())
     if not report.healthy:
         raise typer.Exit(3)

@@ -91,7 +91,7 @@ def compare(
         place = TrialPlace(cluster, jobs, cpus_per_job)
         changes = tuple(overrides or ())
         experiment = Experiment(targets[0], ways, seeds, runs_root, changes, place=place)
-        found = compare_arms(experiment, _tell, out=out)
+        found = compare_arms(experiment, _notify, out=out)
     else:
         found = compare_runs(paths, anyway=anyway, out=out)
     typer.echo(found.as_json() if as_json else found.as_text())
@@ -153,7 +153,7 @@ def search(
         overrides=tuple(overrides or ()),
         root=runs_root,
     )
-    searched = search_and_report(request, _hush if quiet else _tell)
+    searched = search_and_report(request, _hush if quiet else _notify)
     typer.echo(searched.as_json() if as_json else searched.as_text())
     raise typer.Exit(searched.exit_code)
 
@@ -181,7 +181,7 @@ def _seconds(text: str) -> float:
     return options.seconds_of(text) if text else math.inf
 
 
-def _tell(text: str) -> None:
+def _notify(text: str) -> None:
     typer.echo(text, err=True)
 
 

@@ -40,7 +40,7 @@ def watch(
     as_json: options.AsJson = False,
 ) -> None:
     """Film episodes of a checkpoint's evaluation, with what the policy does and expects beside."""
-    from longhaul.app.artefacts.films import FilmRequest, play_live, watch_run
+    from longhaul.app.artifacts.films import FilmRequest, play_live, watch_run
     from longhaul.app.evaluation.load import Run
 
     request = FilmRequest(checkpoint, episode, count, gif=gif, out=out, suite=suite)
@@ -58,7 +58,7 @@ def watch(
 
 def report(run: options.Run, as_json: options.AsJson = False) -> None:
     """Write a run's plots, its report as one page, and the parts of its notebook it can fill in."""
-    from longhaul.app.artefacts.report import report_run
+    from longhaul.app.artifacts.report import report_run
 
     made = report_run(run)
     if as_json:
@@ -105,7 +105,7 @@ def export(
     as_json: options.AsJson = False,
 ) -> None:
     """Write a checkpoint's policy as one folder that loads without the run, and as ONNX."""
-    from longhaul.app.artefacts.export import export_run
+    from longhaul.app.artifacts.export import export_run
     from longhaul.app.evaluation.load import Run
 
     made = export_run(Run(run), checkpoint, out, onnx=onnx)
@@ -131,7 +131,7 @@ def import_torch(
     as_json: options.AsJson = False,
 ) -> None:
     """Take over the weights of a foreign file, running no code of it, and tell what matched."""
-    from longhaul.app.artefacts.import_torch import Request, import_weights
+    from longhaul.app.artifacts.import_torch import Request, import_weights
     from longhaul.app.build.sources import ConfigSources, resolve
 
     resolved = resolve(

@@ -168,7 +168,7 @@ def schedule_replay(
 
 def records(run: options.Run) -> None:
     """Make the files the run's task keeps of it from its logs, as training does by itself."""
-    from longhaul.app.artefacts.records import record_run
+    from longhaul.app.artifacts.records import record_run
     from longhaul.app.evaluation.load import Run
 
     typer.echo(record_run(Run(run)))
@@ -182,7 +182,7 @@ def study(
     episodes: Annotated[int, typer.Option(help="Episodes to play again.")] = 6,
 ) -> None:
     """Look into a trained policy: what it did, step by step, in episodes of its evaluation."""
-    from longhaul.app.artefacts.records import StudyRequest, study_run
+    from longhaul.app.artifacts.records import StudyRequest, study_run
     from longhaul.app.evaluation.load import Run
 
     typer.echo(study_run(Run(run), StudyRequest(checkpoint, episodes)))

@@ -51,7 +51,7 @@ def _with_whole_numbers(values: Mapping[str, Any], kind: type, where: str) -> di
 
 
 def _readable(message: str, kind: type, where: str) -> str:
-    """Turn msgspec's `Expected int - at $.learn.epochs` into `learn.epochs: expected int`."""
+    """Turn msgspec's `Expected int - at $.learn.n_epochs` into `learn.n_epochs: expected int`."""
     text, _, path = message.replace("`", "").partition(" - at ")
     path = path.removeprefix("$").lstrip(".")
     if choices := _choices(kind, path):

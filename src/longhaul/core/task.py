@@ -43,7 +43,7 @@ class Task:
     envs: EnvSource
     make_policy: Callable[[], Policy]
     """Build the policy; weights are drawn from torch's generator, which the caller seeds."""
-    summarise: Callable[[Sequence[Episode]], Metrics]
+    summarize: Callable[[Sequence[Episode]], Metrics]
     settings: tuple[Setting[Any], ...] = ()
     metrics: tuple[Metric, ...] = ()
     aliases: tuple[Alias, ...] = ()

@@ -12,7 +12,7 @@ from longhaul.core.metrics import Metric
 class CollectConfig:
     """How rollouts are made."""
 
-    steps: int = 128
+    num_steps: int = 128
     """Steps per row in one rollout."""
     chunk: int = 0
     """Length of the sequences a recurrent policy learns from; 0 means the whole rollout."""
@@ -22,13 +22,13 @@ class CollectConfig:
     """Finished episodes that means and quantiles of `rollout/` metrics are taken over."""
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise ConfigError(f"collect.steps must be at least 1, not {self.steps}")
+        if self.num_steps < 1:
+            raise ConfigError(f"collect.num_steps must be at least 1, not {self.num_steps}")
         if self.window < 1:
             raise ConfigError(f"collect.window must be at least 1, not {self.window}")
-        if self.chunk < 0 or (self.chunk and self.steps % self.chunk):
+        if self.chunk < 0 or (self.chunk and self.num_steps % self.chunk):
             raise ConfigError(
-                f"collect.chunk = {self.chunk} must divide collect.steps = {self.steps}"
+                f"collect.chunk = {self.chunk} must divide collect.num_steps = {self.num_steps}"
             )
 
 

@@ -77,7 +77,7 @@ def play(
     """Return one episode per listed seed, in the order of the list.
 
     Each env plays the cases dealt to it; an env that has finished its share keeps stepping
-    unread, so that short episodes are never favoured over long ones. Without draws, the most
+    unread, so that short episodes are never favored over long ones. Without draws, the most
     likely actions are taken. An episode that its env failed to finish is left out.
     """
     wanted = len(cases.listed)

@@ -16,7 +16,7 @@ from longhaul.schedule.schedule import Schedule
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the loop turns; new behaviour enters through one of these."""
+    """What the loop turns; new behavior enters through one of these."""
 
     collector: Collector
     learner: LearnerProtocol

@@ -117,7 +117,7 @@ def spread(name: str, values: Sequence[float]) -> dict[str, float]:
 
 
 def quantile(ranked: Sequence[float], share: float) -> float:
-    """Return the value below which this share lies, between its neighbours in a straight line."""
+    """Return the value below which this share lies, between its neighbors in a straight line."""
     place = share * (len(ranked) - 1)
     below = int(place)
     above = min(below + 1, len(ranked) - 1)

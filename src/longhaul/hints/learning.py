@@ -11,7 +11,7 @@ KL, RATE, ENTROPY = "train/approx_kl", "train/learning_rate", "train/entropy_los
 LOSS, EXPLAINED = "train/value_loss", "train/explained_variance"
 RETURN, SPREAD = "rollout/ep_rew_mean", "policy/std"
 SKIPPED, ROLLBACKS = "fault/skipped_updates", "fault/rollbacks"
-RATE_KEY, ENTROPY_KEY = "learn.learning_rate", "learn.entropy_weight"
+RATE_KEY, ENTROPY_KEY = "learn.learning_rate", "learn.ent_coef"
 SURE = 20  # iterations after which a policy that tries nothing else is told of
 MOST_ENTROPY = "action.most_entropy"
 """A fact: the entropy of a policy that chooses at random, for discrete actions."""
@@ -76,7 +76,7 @@ class LossAbnormal:
                 )
             ),
             cause="The value function has come apart: advantages made with it are noise.",
-            advice=f"{advice}; if rewards are large, set learn.normalise_reward = true.",
+            advice=f"{advice}; if rewards are large, set learn.normalize_reward = true.",
             setting=RATE_KEY,
             value=lower,
         )

@@ -9,7 +9,7 @@ from longhaul.hints.formatting import median, number, rounded
 
 RETURN, LENGTH, ENDED = "rollout/ep_rew_mean", "rollout/ep_len_mean", "rollout/episodes"
 MEASURED, DEVIATION = "eval/mean_reward", "eval/std_reward"
-ENTROPY_KEY = "learn.entropy_weight"
+ENTROPY_KEY = "learn.ent_coef"
 SOLVED, LIMIT_KEY = "solved", "episodes.limit_key"
 
 
@@ -171,7 +171,7 @@ class EpisodesNeverEnd:
             if ended:
                 break
             without += 1
-        steps = without * int(recent.number("collect.steps", 1))
+        steps = without * int(recent.number("collect.num_steps", 1))
         lengths = recent.values(LENGTH, self.window)
         usual = lengths[-1] if lengths else 0.0
         if without < self.least_iterations or steps < max(self.least_steps, self.times * usual):

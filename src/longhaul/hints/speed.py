@@ -86,7 +86,7 @@ _REMEDIES = {
         "See `top` for other jobs; with uneven environments set env.order = 'first-come', or "
         "raise env.processes.workers by the cores that are free."
     ),
-    "learn": "See `top` or `nvidia-smi` for other jobs; halve learn.epochs if it must stay so.",
+    "learn": "See `top` or `nvidia-smi` for other jobs; halve learn.n_epochs if it must stay so.",
     "other": "See the disk's load; double checkpoint.every_seconds if saving is what takes long.",
 }
 
@@ -132,7 +132,7 @@ class OneEnvSlow:
             return None
         slow, one = (median(list(times)) for times in zip(*pairs, strict=True))
         whole = recent.values(ITERATION, self.window)
-        seconds = (slow - one) / 1000 * recent.number("collect.steps", 1)
+        seconds = (slow - one) / 1000 * recent.number("collect.num_steps", 1)
         share = seconds / max(median(list(whole)), 1e-9) if whole else 0.0
         if share < self.least_share:
             return None

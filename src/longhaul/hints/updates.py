@@ -71,7 +71,7 @@ class UpdatesTooLarge:
             cause="Steps that long undo what the steps before them learned.",
             advice=(
                 f"Lower {recent.setting(RATE_KEY)} from {number(rate)} to {number(lower)}, or let "
-                f"learn.kl_stop = {self.healthy_kl:g} end the epochs early."
+                f"learn.target_kl = {self.healthy_kl:g} end the epochs early."
             ),
             setting=RATE_KEY,
             value=lower,
@@ -151,21 +151,21 @@ class GradientsTooLong:
             f"Gradients are {number(median(lengths))} long and cut to {number(limit)}, "
             f"{number(median(lengths) / limit)} times shorter."
         )
-        if not recent.facts.get("learn.normalise_reward"):
+        if not recent.facts.get("learn.normalize_reward"):
             return Finding(
                 evidence,
                 "Rewards are large, so the value loss drowns what the policy has to learn.",
-                "Set learn.normalise_reward = true, or divide the rewards.",
-                "learn.normalise_reward",
+                "Set learn.normalize_reward = true, or divide the rewards.",
+                "learn.normalize_reward",
                 value=True,
             )
-        weight = recent.number("learn.value_weight")
+        weight = recent.number("learn.vf_coef")
         lower = rounded(weight / 2)
         return Finding(
             evidence,
             "One part of the loss drowns the others.",
-            f"Lower learn.value_weight from {number(weight)} to {number(lower)}.",
-            "learn.value_weight",
+            f"Lower learn.vf_coef from {number(weight)} to {number(lower)}.",
+            "learn.vf_coef",
             lower,
         )
 

@@ -16,7 +16,7 @@ from longhaul.core.rollout import Rollout
 from longhaul.core.seeds import generator_state, restore_generator
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
-from longhaul.learn.config import DISCOUNT, LEARNING_RATE, OnPolicyConfig
+from longhaul.learn.config import GAMMA, LEARNING_RATE, OnPolicyConfig
 from longhaul.learn.distributed import SINGLE, LearnerGroup
 from longhaul.learn.losses import Loss, value_metrics
 from longhaul.learn.minibatches import Batches, shuffled
@@ -50,7 +50,7 @@ class Learner(ABC, Generic[M]):
         self.generator = generator
         self.optimizer = GuardedOptimizer(policy, config)
         self.group: LearnerGroup = SINGLE
-        self.rewards = RewardScale(normalise=config.normalise_reward, clip=config.reward_clip)
+        self.rewards = RewardScale(normalize=config.normalize_reward, clip=config.reward_clip)
         self.replay: ReplayUpdates | None = None
         if replay is not None:
             self.replay = ReplayUpdates(policy, config, replay, self.rewards)
@@ -93,7 +93,7 @@ class Learner(ABC, Generic[M]):
         if (fault := rollout_fault(rollout)) is not None:
             return self.optimizer.refuse(fault)
         self.fits = []
-        reward = self.rewards.scaled(rollout, discount=settings[DISCOUNT])
+        reward = self.rewards.scaled(rollout, gamma=settings[GAMMA])
         batches = self.prepare(rollout, reward, settings)
         if self.replay is not None:
             self.replay.begin(rollout, settings)
@@ -111,10 +111,13 @@ class Learner(ABC, Generic[M]):
     def _run_epochs(self, batches: Batches[M], settings: Settings) -> int:
         """Learn from all minibatches; return the epoch that ended early, from 1, or 0."""
         config = self.config
-        for epoch in range(config.epochs):
+        for epoch in range(config.n_epochs):
             self.begin_epoch(epoch)
             for minibatches in shuffled(
-                batches, self.generator, minibatch=config.minibatch, accumulate=config.accumulate
+                batches,
+                self.generator,
+                minibatch_size=config.minibatch_size,
+                accumulate=config.accumulate,
             ):
                 if self.replay is not None:
                     self.replay.backward(self.optimizer, settings)

@@ -24,9 +24,9 @@ class ReplayConfig:
     memory_megabytes: float = 2048.0
     """Most memory for what is kept, in MiB."""
     length: int = 0
-    """Steps per sequence; must divide collect.steps and be a multiple of collect.chunk for a policy
-    with a memory. 0 takes collect.chunk for such a policy, and for others the greatest divisor of
-    collect.steps up to 16."""
+    """Steps per sequence; must divide collect.num_steps and, for a policy with a memory, be a
+    multiple of collect.chunk. 0 takes collect.chunk for such a policy, and for others the greatest
+    divisor of collect.num_steps up to 16."""
     cut_room: float = 0.25
     """Room for last observations of truncated episodes within sequences, per sequence. A truncated
     step whose last observation had to make room counts as lost."""
@@ -84,19 +84,19 @@ class OnPolicyConfig:
     one of an installed package, by the name it gives or as `module:Class`."""
     learning_rate: float = 3e-4
     """Step size of AdamW; the first value of the setting `learn.learning_rate`."""
-    discount: float = 0.99
-    """How much the next step's reward is worth now; the setting `learn.discount`."""
-    epochs: int = 4
+    gamma: float = 0.99
+    """How much the next step's reward is worth now; the setting `learn.gamma`."""
+    n_epochs: int = 4
     """Passes over each rollout. V-trace is usually run with 1."""
-    minibatch: int = 512
+    minibatch_size: int = 512
     """Transitions per gradient: at most this many, in equal shares of the rollout. Rounded to whole
     sequences for policies with a memory, and to whole rows for V-trace."""
     accumulate: int = 1
     """Gradients averaged into one optimizer step, for batches larger than memory allows."""
-    entropy_weight: float = 0.0
-    """Weight of the entropy bonus; the setting `learn.entropy_weight`."""
-    value_weight: float = 0.5
-    """Weight of the value loss; the setting `learn.value_weight`."""
+    ent_coef: float = 0.0
+    """Weight of the entropy bonus; the setting `learn.ent_coef`."""
+    vf_coef: float = 0.5
+    """Weight of the value loss; the setting `learn.vf_coef`."""
     max_grad_norm: float = 0.5
     """Longest gradient that is followed as it is; longer ones are shortened. 0 turns it off."""
     weight_decay: float = 0.0
@@ -107,18 +107,18 @@ class OnPolicyConfig:
     """How slowly AdamW's mean gradient moves."""
     adam_beta2: float = 0.999
     """How slowly AdamW's mean squared gradient moves."""
-    normalise_advantage: bool = True
+    normalize_advantage: bool = True
     """Shift and scale advantages to mean 0 and deviation 1: over the rollout in PPO, over each
     minibatch in V-trace."""
-    normalise_reward: bool = False
+    normalize_reward: bool = False
     """Divide rewards by the running deviation of the discounted return."""
     reward_clip: float = 0.0
-    """Largest absolute reward after normalisation; 0 turns it off."""
+    """Largest absolute reward after normalization; 0 turns it off."""
     rho_bar: float = 1.0
     """V-trace and replay: largest importance weight of a step's own error."""
     c_bar: float = 1.0
     """V-trace and replay: largest importance weight of what later steps contribute."""
-    vtrace_decay: float = 1.0
+    vtrace_lambda: float = 1.0
     """V-trace and replay: lambda, by which contributions of later steps fade."""
     max_bad_updates: int = 5
     """Optimizer steps in a row that may be skipped for numbers that are not finite, before the
@@ -144,15 +144,15 @@ class OnPolicyConfig:
 
 @dataclass(frozen=True, slots=True)
 class PPOConfig(OnPolicyConfig):
-    """Proximal policy optimisation."""
+    """Proximal policy optimization."""
 
-    gae_decay: float = 0.95
-    """Lambda of generalised advantage estimation; 1 trusts returns, 0 trusts the values."""
+    gae_lambda: float = 0.95
+    """Lambda of generalized advantage estimation; 1 trusts returns, 0 trusts the values."""
     clip_range: float = 0.2
     """How far the probability ratio may leave 1; the setting `learn.clip_range`."""
-    value_clip: float = 0.0
+    clip_range_vf: float = 0.0
     """How far a value may move from the recorded one per rollout; 0 turns it off."""
-    kl_stop: float = 0.0
+    target_kl: float = 0.0
     """End the epochs when the policy has moved further than 1.5 times this divergence; 0
     turns it off."""
 
@@ -180,10 +180,10 @@ class _Limits:
 
 
 _LIMITS = {
-    ("epochs", "minibatch", "accumulate", "max_bad_updates", "max_bad_rollouts"): _Limits(
+    ("n_epochs", "minibatch_size", "accumulate", "max_bad_updates", "max_bad_rollouts"): _Limits(
         "at least 1", low=1
     ),
-    ("discount", "gae_decay", "vtrace_decay"): _Limits("between 0 and 1", low=0, high=1),
+    ("gamma", "gae_lambda", "vtrace_lambda"): _Limits("between 0 and 1", low=0, high=1),
     ("adam_beta1", "adam_beta2"): _Limits(
         "at least 0 and below 1", low=0, high=math.nextafter(1.0, 0.0)
     ),
@@ -191,10 +191,10 @@ _LIMITS = {
         "above 0", low=math.ulp(0.0)
     ),
     (
-        "value_clip",
-        "kl_stop",
-        "entropy_weight",
-        "value_weight",
+        "clip_range_vf",
+        "target_kl",
+        "ent_coef",
+        "vf_coef",
         "max_grad_norm",
         "weight_decay",
         "reward_clip",
@@ -206,18 +206,14 @@ _DEFAULTS = PPOConfig()
 LEARNING_RATE = Setting(
     "learn.learning_rate", _DEFAULTS.learning_rate, "step size of AdamW", low=0.0
 )
-DISCOUNT = Setting(
-    "learn.discount", _DEFAULTS.discount, "worth of the next step's reward", low=0.0, high=1.0
+GAMMA = Setting(
+    "learn.gamma", _DEFAULTS.gamma, "worth of the next step's reward", low=0.0, high=1.0
 )
 CLIP_RANGE = Setting(
     "learn.clip_range", _DEFAULTS.clip_range, "how far PPO's ratio may leave 1", low=0.0
 )
-ENTROPY_WEIGHT = Setting(
-    "learn.entropy_weight", _DEFAULTS.entropy_weight, "weight of the entropy bonus", low=0.0
-)
-VALUE_WEIGHT = Setting(
-    "learn.value_weight", _DEFAULTS.value_weight, "weight of the value loss", low=0.0
-)
+ENT_COEF = Setting("learn.ent_coef", _DEFAULTS.ent_coef, "weight of the entropy bonus", low=0.0)
+VF_COEF = Setting("learn.vf_coef", _DEFAULTS.vf_coef, "weight of the value loss", low=0.0)
 REPLAY_WEIGHT = Setting(
     "learn.replay_weight", _DEFAULTS.replay.weight, "weight of the replay loss, if any", low=0.0
 )
@@ -243,7 +239,7 @@ REPLAY_BETA = Setting(
 )
 
 
-_OWN = (LEARNING_RATE, DISCOUNT, CLIP_RANGE, ENTROPY_WEIGHT, VALUE_WEIGHT)
+_OWN = (LEARNING_RATE, GAMMA, CLIP_RANGE, ENT_COEF, VF_COEF)
 _REPLAY = (REPLAY_WEIGHT, REPLAY_POLICY_WEIGHT, REPLAY_ALPHA, REPLAY_BETA)
 
 CONFIG_KEYS: Mapping[str, str] = {

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from longhaul.learn.losses import normalised
+from longhaul.learn.losses import normalized
 
 
 class LearnerGroup(Protocol):
@@ -48,10 +48,10 @@ class SingleLearner:
 SINGLE = SingleLearner()
 
 
-def normalised_by(group: LearnerGroup, advantage: Tensor) -> Tensor:
-    """Return this part's advantages, normalised over the whole group's minibatch."""
+def normalized_by(group: LearnerGroup, advantage: Tensor) -> Tensor:
+    """Return this part's advantages, normalized over the whole group's minibatch."""
     if group.size == 1:
-        return normalised(advantage)
+        return normalized(advantage)
     exact = advantage.double()
     sums = torch.stack(
         [torch.tensor(float(advantage.numel()), dtype=torch.float64), exact.sum().cpu()]

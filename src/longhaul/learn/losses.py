@@ -16,7 +16,7 @@ from torch import Tensor
 
 from longhaul.core.policy import ActionEvaluation
 from longhaul.core.settings import Settings
-from longhaul.learn.config import ENTROPY_WEIGHT, aux_weight
+from longhaul.learn.config import ENT_COEF, aux_weight
 
 MOST_ERRORS = 20_000
 """Steps that quantiles of errors are taken over, evenly spread."""
@@ -104,12 +104,12 @@ def value_error(
 
 
 def clipped_value_error(
-    value: Tensor, target: Tensor, old_value: Tensor, *, value_clip: float
+    value: Tensor, target: Tensor, old_value: Tensor, *, clip_range_vf: float
 ) -> LossTerm:
-    """Return (V' - target)^2, where V' is V kept within `value_clip` of the recorded value."""
+    """Return (V' - target)^2, where V' is V kept within `clip_range_vf` of the recorded value."""
     move = value.detach() - old_value
-    difference = old_value + move.clamp(-value_clip, value_clip) - target
-    slope = torch.where(move.abs() > value_clip, 0.0, difference)
+    difference = old_value + move.clamp(-clip_range_vf, clip_range_vf) - target
+    slope = torch.where(move.abs() > clip_range_vf, 0.0, difference)
     return LossTerm("train/value_loss", value, difference.square(), slope, 2.0)
 
 
@@ -118,20 +118,20 @@ def entropy_loss(entropy: Tensor) -> LossTerm:
     return LossTerm("train/entropy_loss", entropy, -entropy.detach(), None, -1.0)
 
 
-def policy_terms(judgement: ActionEvaluation, entropy: Tensor, settings: Settings) -> Loss:
+def policy_terms(judgment: ActionEvaluation, entropy: Tensor, settings: Settings) -> Loss:
     """Return the entropy bonus and the policy's own losses, each weighted by its setting."""
     own = (
         aux_weight(settings, name) * LossTerm.of(f"train/aux_{name}", loss)
-        for name, loss in judgement.aux_losses.items()
+        for name, loss in judgment.aux_losses.items()
     )
-    return Loss((settings[ENTROPY_WEIGHT] * entropy_loss(entropy), *own))
+    return Loss((settings[ENT_COEF] * entropy_loss(entropy), *own))
 
 
-def policy_measures(judgement: ActionEvaluation) -> dict[str, Tensor]:
+def policy_measures(judgment: ActionEvaluation) -> dict[str, Tensor]:
     """Return the policy's own measurements under `policy/`, unless they name their group."""
     return {
         name if "/" in name else f"policy/{name}": measured.detach()
-        for name, measured in judgement.metrics.items()
+        for name, measured in judgment.metrics.items()
     }
 
 
@@ -173,7 +173,7 @@ def error_quantiles(value: Tensor, target: Tensor) -> dict[str, float]:
     return {f"train/td_error_p{p}": error for p, error in named if math.isfinite(error)}
 
 
-def normalised(advantage: Tensor) -> Tensor:
+def normalized(advantage: Tensor) -> Tensor:
     """Return advantages with mean 0 and deviation 1; a single one is left as it is."""
     if advantage.numel() < 2:
         return advantage

@@ -14,7 +14,7 @@ from torch import Tensor
 from longhaul.core.policy import ActionEvaluation, Policy
 from longhaul.core.rollout import Bootstrap, Rollout, Sequences, fold_chunks, unfold_chunks
 from longhaul.core.settings import Settings
-from longhaul.learn.config import DISCOUNT, OnPolicyConfig
+from longhaul.learn.config import GAMMA, OnPolicyConfig
 from longhaul.learn.returns import Trajectory, VTraceReturns, vtrace
 
 M_co = TypeVar("M_co", covariant=True)
@@ -36,11 +36,11 @@ class Batches(Protocol[M_co]):
 
 
 def shuffled(
-    batches: Batches[M_co], generator: np.random.Generator, *, minibatch: int, accumulate: int
+    batches: Batches[M_co], generator: np.random.Generator, *, minibatch_size: int, accumulate: int
 ) -> Iterator[list[NDArray[np.int64]]]:
     """Deal all items with something to learn in random order: per optimizer step, the items of
     each of its minibatches."""
-    size = max(1, minibatch // batches.length)
+    size = max(1, minibatch_size // batches.length)
     parts = deal(np.flatnonzero(batches.counts), generator, size=size)
     for first in range(0, len(parts), accumulate):
         yield parts[first : first + accumulate]
@@ -288,7 +288,7 @@ def vtrace_returns(
         trajectory,
         value,
         log_ratio,
-        discount=settings[DISCOUNT],
-        decay=config.vtrace_decay,
+        gamma=settings[GAMMA],
+        decay=config.vtrace_lambda,
         bars=(config.rho_bar, config.c_bar),
     )

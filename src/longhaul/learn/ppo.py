@@ -1,4 +1,4 @@
-"""Proximal policy optimisation (Schulman et al. 2017)."""
+"""Proximal policy optimization (Schulman et al. 2017)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from longhaul.core.metrics import Metrics
 from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Settings
 from longhaul.learn.base import Learner
-from longhaul.learn.config import CLIP_RANGE, DISCOUNT, VALUE_WEIGHT, PPOConfig
+from longhaul.learn.config import CLIP_RANGE, GAMMA, VF_COEF, PPOConfig
 from longhaul.learn.distributed import mean_by
 from longhaul.learn.losses import (
     Loss,
     approximate_kl,
     clipped_surrogate,
     clipped_value_error,
-    normalised,
+    normalized,
     policy_measures,
     policy_terms,
     value_error,
@@ -40,14 +40,14 @@ class PPO(Learner[Minibatch]):
         """Estimate the advantages A of the rollout by the values that were recorded."""
         trajectory = Trajectory.of(rollout, reward)
         estimate = gae(
-            trajectory, rollout.value, discount=settings[DISCOUNT], decay=self.config.gae_decay
+            trajectory, rollout.value, gamma=settings[GAMMA], decay=self.config.gae_lambda
         )
         advantage, target, trainable = estimate.advantage, estimate.target, rollout.trainable
         self.fits.append((rollout.value[trainable], target[trainable]))
-        if self.config.normalise_advantage:
+        if self.config.normalize_advantage:
             # Over the rollout rather than each minibatch: the same scale for every step of it.
             advantage = torch.zeros_like(advantage).masked_scatter_(
-                trainable, normalised(advantage[trainable])
+                trainable, normalized(advantage[trainable])
             )
         return RolloutBatches.of(
             rollout,
@@ -71,16 +71,16 @@ class PPO(Learner[Minibatch]):
             log_prob, ratio, advantage, clip_range=settings[CLIP_RANGE]
         )
         # L_value is the squared error (V(s) - target)^2.
-        if self.config.value_clip > 0:
+        if self.config.clip_range_vf > 0:
             value_loss = clipped_value_error(
-                value, target, old_value, value_clip=self.config.value_clip
+                value, target, old_value, clip_range_vf=self.config.clip_range_vf
             )
         else:
             value_loss = value_error(value, target)
 
         loss = (
             policy_loss
-            + settings[VALUE_WEIGHT] * value_loss
+            + settings[VF_COEF] * value_loss
             + policy_terms(evaluated, entropy, settings)
         )
         measures = {
@@ -96,7 +96,7 @@ class PPO(Learner[Minibatch]):
 
     def has_moved_too_far(self, measures: Mapping[str, Tensor]) -> bool:
         """Whether the divergence from the policy that acted is above its limit."""
-        limit = self.config.kl_stop * _KL_TOLERANCE
+        limit = self.config.target_kl * _KL_TOLERANCE
         if limit <= 0:
             return False
         divergence = measures.get(_KL, torch.empty(0))

@@ -1,4 +1,4 @@
-"""Advantages and value targets: generalised advantage estimation and V-trace.
+"""Advantages and value targets: generalized advantage estimation and V-trace.
 
 Both are pure functions of a rollout's numbers and keep the same rules. A terminated step has no
 future: V(x_{t+1}) = 0. A truncated step continues with the value of its last observation, the last
@@ -79,13 +79,13 @@ class VTraceReturns:
     rho: Tensor  # [T, N], clipped importance weight of the policy gradient, zero where inactive
 
 
-def gae(trajectory: Trajectory, value: Tensor, *, discount: float, decay: float) -> Advantages:
-    """Return generalised advantages and their value targets for values [T, N]."""
+def gae(trajectory: Trajectory, value: Tensor, *, gamma: float, decay: float) -> Advantages:
+    """Return generalized advantages and their value targets for values [T, N]."""
     steps = _Steps.of(trajectory, _numbers(value))
     # delta_t = r_t + gamma V(x_{t+1}) - V(x_t)
-    delta = steps.errors(discount)
+    delta = steps.errors(gamma)
     # A_t = delta_t + gamma lambda A_{t+1}; the target is A_t + V(x_t).
-    advantage = _scan_back(delta, steps.onward(discount * decay))
+    advantage = _scan_back(delta, steps.onward(gamma * decay))
     advantage *= steps.counts
     return Advantages(
         advantage=_tensor(advantage, value), target=_tensor(steps.value + advantage, value)
@@ -97,7 +97,7 @@ def vtrace(
     value: Tensor,
     log_ratio: Tensor,
     *,
-    discount: float,
+    gamma: float,
     decay: float = 1.0,
     bars: tuple[float, float] = (1.0, 1.0),
 ) -> VTraceReturns:
@@ -114,12 +114,12 @@ def vtrace(
         # exponential, which an improbable action's ratio would overflow.
         rho = np.exp(np.minimum(log_weight, math.log(rho_bar))) * steps.counts
         c = np.exp(np.minimum(log_weight, math.log(c_bar))) * decay
-        delta = steps.errors(discount)
+        delta = steps.errors(gamma)
         # v_s - V(x_s) = rho_s delta_s + gamma c_s (v_{s+1} - V(x_{s+1}))
-        correction = _scan_back(rho * delta, steps.onward(discount * c))
+        correction = _scan_back(rho * delta, steps.onward(gamma * c))
         later = np.append(correction[1:], np.zeros_like(correction[:1]), axis=0)
         # r_s + gamma v_{s+1} - V(x_s) = delta_s + gamma (v_{s+1} - V(x_{s+1}))
-        advantage = steps.counts * (delta + discount * steps.goes_on * later)
+        advantage = steps.counts * (delta + gamma * steps.goes_on * later)
         return VTraceReturns(
             target=_tensor(steps.value + steps.counts * correction, value),
             advantage=_tensor(advantage, value),
@@ -166,9 +166,9 @@ class _Steps:
             (active & ~_numbers(trajectory.lost)).astype(numeric),
         )
 
-    def errors(self, discount: float) -> Numbers:
+    def errors(self, gamma: float) -> Numbers:
         """Return the temporal-difference errors, zero for steps that do not count."""
-        return self.masked(self.reward + discount * self.next_value - self.value)
+        return self.masked(self.reward + gamma * self.next_value - self.value)
 
     def onward(self, factor: float | Numbers) -> Numbers:
         """Return what share of the later steps each step receives.
@@ -234,27 +234,27 @@ class Moments:
 class RewardScale:
     """Divides rewards by the running deviation of the discounted return, then clips them."""
 
-    def __init__(self, *, normalise: bool, clip: float) -> None:
-        self._normalise = normalise
+    def __init__(self, *, normalize: bool, clip: float) -> None:
+        self._normalize = normalize
         self._clip = clip
         self._moments = Moments()
         self._running: NDArray[np.float64] = np.zeros(0)  # [N], the return so far of each row
 
-    def scaled(self, rollout: Rollout, *, discount: float) -> Tensor:
+    def scaled(self, rollout: Rollout, *, gamma: float) -> Tensor:
         """Return the rollout's rewards [T, N] as the learner should see them."""
-        if self._normalise:
-            self._measure(rollout, discount)
+        if self._normalize:
+            self._measure(rollout, gamma)
         return self.applied(rollout.reward)
 
     def applied(self, reward: Tensor) -> Tensor:
         """Return rewards of any time on the present scale, which stays as it is."""
-        if self._normalise:
+        if self._normalize:
             reward = reward / self._moments.deviation
         if self._clip > 0:
             reward = reward.clamp(-self._clip, self._clip)
         return reward
 
-    def _measure(self, rollout: Rollout, discount: float) -> None:
+    def _measure(self, rollout: Rollout, gamma: float) -> None:
         lost = rollout.lost.cpu().numpy()
         active = rollout.active.cpu().numpy() & ~lost
         reward = np.where(active, rollout.reward.cpu().numpy(), 0.0).astype(np.float64)
@@ -264,7 +264,7 @@ class RewardScale:
         returns = np.empty_like(reward)
         running = self._running
         # An inactive step is as if absent, so it does not discount what came before it.
-        fade = np.where(active, discount, 1.0)
+        fade = np.where(active, gamma, 1.0)
         for t in range(rollout.steps):
             running = running * fade[t] + reward[t]
             returns[t] = running

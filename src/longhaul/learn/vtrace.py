@@ -10,8 +10,8 @@ from torch import Tensor
 from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Settings
 from longhaul.learn.base import Learner
-from longhaul.learn.config import VALUE_WEIGHT, VTraceConfig
-from longhaul.learn.distributed import normalised_by
+from longhaul.learn.config import VF_COEF, VTraceConfig
+from longhaul.learn.distributed import normalized_by
 from longhaul.learn.losses import (
     Loss,
     approximate_kl,
@@ -40,12 +40,12 @@ class VTrace(Learner[VTraceBatch]):
             self.fits.append((steps.value.detach(), steps.target))
         # A_s = r_s + gamma v_{s+1} - V(x_s)
         advantage = steps.advantage
-        if self.config.normalise_advantage:
-            advantage = normalised_by(self.group, advantage)
+        if self.config.normalize_advantage:
+            advantage = normalized_by(self.group, advantage)
 
         loss = (
             vtrace_policy_gradient(steps.log_prob, steps.rho, advantage)
-            + settings[VALUE_WEIGHT] * value_error(steps.value, steps.target)
+            + settings[VF_COEF] * value_error(steps.value, steps.target)
             + policy_terms(steps.evaluated, steps.entropy, settings)
         )
         ratio = steps.log_ratio.exp()
@@ -63,5 +63,5 @@ class VTrace(Learner[VTraceBatch]):
 
     def sit_out(self) -> None:
         """Add nothing to the moments of the group's advantages, for which the others wait."""
-        if self.config.normalise_advantage:
-            normalised_by(self.group, torch.empty(0))
+        if self.config.normalize_advantage:
+            normalized_by(self.group, torch.empty(0))

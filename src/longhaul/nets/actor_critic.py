@@ -98,7 +98,7 @@ class ActorCritic(Policy):
             self._noise_seed = seed
 
     def observe(self, obs: TensorTree, active: Tensor) -> None:
-        """Update the observation normalisers from a learned rollout."""
+        """Update the observation normalizers from a learned rollout."""
         self.body.observe(obs, active)
 
 
@@ -107,7 +107,7 @@ def build_policy(spec: EnvSpec, config: PolicyConfig) -> ActorCritic:
     images = _checked(spec, config)
     vector = Vector(
         {name: part for name, part in spec.observation.items() if name not in images},
-        normalise=config.normalise_observations,
+        normalize=config.normalize_observations,
         clip=config.observation_clip,
     )
     body = _body(spec, config, images, vector)

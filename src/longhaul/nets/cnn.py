@@ -38,16 +38,16 @@ def _scaled(weight: Tensor) -> Tensor:
     return (weight * PIXEL_SCALE).contiguous(memory_format=torch.channels_last)
 
 
-def first_convolution(layer: nn.Conv2d, images: Tensor, *, centre: float = 0.0) -> Tensor:
-    """Return what a layer makes of uint8 images scaled by 1/255, less `centre`.
+def first_convolution(layer: nn.Conv2d, images: Tensor, *, center: float = 0.0) -> Tensor:
+    """Return what a layer makes of uint8 images scaled by 1/255, less `center`.
 
     What a layer with padding reads beyond the edge is black.
     """
     stride, padding, bias = _pair(layer.stride), _padding(layer), layer.bias
-    if centre:
-        assert bias is not None, "there is nothing to take the centre from"
+    if center:
+        assert bias is not None, "there is nothing to take the center from"
         # Every window holds it once for each weight, so that no pixel has to be touched.
-        bias = bias - centre * layer.weight.sum((1, 2, 3))
+        bias = bias - center * layer.weight.sum((1, 2, 3))
     if torch.is_grad_enabled() and images.is_cpu:
         kept = images.contiguous(memory_format=torch.channels_last)
         return _first_convolution(kept, layer.weight, bias, stride, padding)
@@ -136,7 +136,7 @@ class NatureCnn(nn.Module):
         self.second = nn.Conv2d(32, 64, 4, 2)
         self.third = nn.Conv2d(64, 64, 3, 1)
         for layer in (self.first, self.second, self.third):
-            initialise_convolution(layer)
+            initialize_convolution(layer)
         left = 64 * _nature_size(height) * _nature_size(width)
         self.last = linear_layer(left, outputs, gain=math.sqrt(2.0), noise_scale=noise_scale)
 
@@ -159,7 +159,7 @@ def _nature_size(size: int) -> int:
     return (((size - 8) // 4 + 1) - 4) // 2 + 1 - 2
 
 
-def initialise_convolution(layer: nn.Conv2d, gain: float = math.sqrt(2.0)) -> None:
+def initialize_convolution(layer: nn.Conv2d, gain: float = math.sqrt(2.0)) -> None:
     """Give a convolution orthogonal weights and a zero bias."""
     nn.init.orthogonal_(layer.weight, gain)
     assert layer.bias is not None
@@ -178,9 +178,9 @@ class _Residual(nn.Module):
         super().__init__()
         self.first = nn.Conv2d(channels, channels, 3, padding=1)
         self.second = nn.Conv2d(channels, channels, 3, padding=1)
-        initialise_convolution(self.first)
+        initialize_convolution(self.first)
         # A small second convolution starts the block near the identity.
-        initialise_convolution(self.second, gain=0.1)
+        initialize_convolution(self.second, gain=0.1)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the same shape as `x`."""
@@ -195,7 +195,7 @@ class _Stage(nn.Module):
         super().__init__()
         self.entry = nn.Conv2d(inputs, outputs, 3, padding=1)
         self.blocks = nn.ModuleList((_Residual(outputs), _Residual(outputs)))
-        initialise_convolution(self.entry, gain=1.0)
+        initialize_convolution(self.entry, gain=1.0)
 
     def forward(self, x: Tensor, weight: Tensor) -> Tensor:
         """Return the stage's output; `weight` stands for the entry's own."""
@@ -243,7 +243,7 @@ class ImpalaCnn(nn.Module):
 
 LARGE = 36
 """From this height and width on, an image has pixels to be gathered, not tiles to be read."""
-CENTRE = 0.5
+CENTER = 0.5
 """Taken from scaled pixels. Most of a picture is bright in every state: features then have most of
 their size in common, and what the value learns by them drowns what the policy does. On 84x84
 pixels of a console game gradients were about four times as long without it, and runs explained
@@ -258,7 +258,7 @@ again: 512 rows of 4x84x84 are 58 MB of floats, which would be fresh memory each
 class LeanCnn(nn.Module):
     """Two convolutions and a linear layer over uint8 images, scaled by 1/255.
 
-    Images of pixels are centred and read with the 8x8 and 4x4 windows of the first paper on DQN,
+    Images of pixels are centered and read with the 8x8 and 4x4 windows of the first paper on DQN,
     smaller ones, whose cells are things, with 3x3 windows. Where those do not come out even they
     reach one cell beyond the edge: every cell is read, also the lowest rows, often the ground.
     """
@@ -271,7 +271,7 @@ class LeanCnn(nn.Module):
         self.outputs = outputs
         self.rows_at_once = rows_per_piece(shape, most=LEAN_BATCH, values=LEAN_VALUES)
         has_pixels = min(height, width) >= LARGE
-        self.centre = CENTRE if has_pixels else 0.0
+        self.center = CENTER if has_pixels else 0.0
         if has_pixels:
             self.first = nn.Conv2d(channels, 16, 8, 4)
             self.second = nn.Conv2d(16, 32, 4, 2)
@@ -282,7 +282,7 @@ class LeanCnn(nn.Module):
             self.second = nn.Conv2d(16, 32, 3, 2, (_edge(height), _edge(width)))
             left = _halved(height) * _halved(width)
         for layer in (self.first, self.second):
-            initialise_convolution(layer)
+            initialize_convolution(layer)
         self.last = linear_layer(32 * left, outputs, gain=math.sqrt(2.0), noise_scale=noise_scale)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -292,7 +292,7 @@ class LeanCnn(nn.Module):
         return torch.cat([self._piece(piece) for piece in images.split(self.rows_at_once)])
 
     def _piece(self, images: Tensor) -> Tensor:
-        x = first_convolution(self.first, images, centre=self.centre).relu_()
+        x = first_convolution(self.first, images, center=self.center).relu_()
         x = self.second(x).relu_()
         result: Tensor = self.last(x.flatten(1)).relu_()
         return result

@@ -58,10 +58,10 @@ class PolicyConfig:
     or both."""
     noise_scale: float = 0.5
     """Initial scale of that noise."""
-    normalise_observations: bool = False
+    normalize_observations: bool = False
     """Whether float observations are shifted and scaled by their running mean and deviation."""
     observation_clip: float = 10.0
-    """Normalised observations are clipped to plus and minus this."""
+    """Normalized observations are clipped to plus and minus this."""
     initial_log_std: float = 0.0
     """Logarithm of the first standard deviation of continuous actions."""
 

@@ -241,7 +241,7 @@ class RunningNormaliser(nn.Module):
         register(_after_loading)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return [N, ...] normalised and clipped."""
+        """Return [N, ...] normalized and clipped."""
         return x.sub(self.shift).mul_(self.scale).clamp_(-self.clip, self.clip)
 
     @torch.no_grad()
@@ -269,6 +269,6 @@ class RunningNormaliser(nn.Module):
 
 
 def _after_loading(module: nn.Module, _keys: object) -> None:
-    """Bring a normaliser's derived buffers up to date with its loaded statistics."""
+    """Bring a normalizer's derived buffers up to date with its loaded statistics."""
     assert isinstance(module, RunningNormaliser)
     module.refresh()

@@ -102,25 +102,25 @@ def module_name(part: str) -> str:
 
 
 class Vector(nn.Module):
-    """All parts that are not images as one float vector, normalised if asked for.
+    """All parts that are not images as one float vector, normalized if asked for.
 
     Bytes are scaled by 1/255; other numbers are taken as they are.
     """
 
-    def __init__(self, parts: Mapping[str, Part], *, normalise: bool, clip: float) -> None:
+    def __init__(self, parts: Mapping[str, Part], *, normalize: bool, clip: float) -> None:
         super().__init__()
         self.outputs = sum(math.prod(part.shape) for part in parts.values())
-        self.normalisers = nn.ModuleDict(
+        self.normalizers = nn.ModuleDict(
             {
                 module_name(name): RunningNormaliser(part.shape, clip=clip)
                 for name, part in parts.items()
-                if normalise and part.dtype.startswith("float")
+                if normalize and part.dtype.startswith("float")
             }
         )
         self._names = tuple(parts)
         # The one case worth a short cut: acting on it takes less time than reading a dict of parts.
         self._plain = ""
-        if len(parts) == 1 and not self.normalisers:
+        if len(parts) == 1 and not self.normalizers:
             ((name, part),) = parts.items()
             self._plain = name if part.dtype == "float32" and len(part.shape) == 1 else ""
 
@@ -136,17 +136,17 @@ class Vector(nn.Module):
             x = part.float().mul_(BYTE_SCALE)
         else:
             x = part.float()
-            if (key := module_name(name)) in self.normalisers:
-                x = self.normalisers[key](x)
+            if (key := module_name(name)) in self.normalizers:
+                x = self.normalizers[key](x)
         return x.reshape(x.shape[0], -1)
 
     def observe(self, obs: TensorTree, active: Tensor) -> None:
-        """Update the normalisers from observations [..., shape] where `active` [...]."""
+        """Update the normalizers from observations [..., shape] where `active` [...]."""
         for name in self._names:
-            if (key := module_name(name)) in self.normalisers:
-                normaliser = self.normalisers[key]
-                assert isinstance(normaliser, RunningNormaliser)
-                normaliser.observe(obs[name][active])
+            if (key := module_name(name)) in self.normalizers:
+                normalizer = self.normalizers[key]
+                assert isinstance(normalizer, RunningNormaliser)
+                normalizer.observe(obs[name][active])
 
 
 class Encoder(nn.Module):
@@ -296,7 +296,7 @@ class SeparateBody(Body):
         return for_policy, for_value
 
     def observe(self, obs: TensorTree, active: Tensor) -> None:
-        """Update the vector's normalisers."""
+        """Update the vector's normalizers."""
         self.vector.observe(obs, active)
 
 
@@ -334,5 +334,5 @@ class SharedBody(Body):
         return outlets.policy(features), outlets.value(features)
 
     def observe(self, obs: TensorTree, active: Tensor) -> None:
-        """Update the encoder's normalisers."""
+        """Update the encoder's normalizers."""
         self.encoder.vector.observe(obs, active)

@@ -24,7 +24,7 @@ from longhaul.report.statistics import (
     mean,
     paired_difference,
 )
-from longhaul.report.style import COLOURS, LIGHT, Chart
+from longhaul.report.style import COLORS, LIGHT, Chart
 
 STEP_TOLERANCE = 0.05
 """Share by which the trained steps of two runs may differ: the last rollout may go past the end."""
@@ -278,16 +278,16 @@ def _overlay(name: str, found: Sequence[tuple[str, Series]]) -> Chart:
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        for arm, colour in zip(arms, COLOURS, strict=False):
+        for arm, color in zip(arms, COLORS, strict=False):
             own = [series for one, series in found if one == arm]
             end = min(float(series.steps[-1]) for series in own)
             begin = max(float(series.steps[0]) for series in own)
             steps = np.linspace(begin, end, 200)
             values = np.array([np.interp(steps, s.steps, s.values) for s in own])
-            axes.plot(steps, values.mean(axis=0), color=colour, label=arm)
+            axes.plot(steps, values.mean(axis=0), color=color, label=arm)
             if len(own) > 1:
                 low, high = values.min(axis=0), values.max(axis=0)
-                axes.fill_between(steps, low, high, color=colour, alpha=LIGHT, linewidth=0)
+                axes.fill_between(steps, low, high, color=color, alpha=LIGHT, linewidth=0)
         over_steps(axes)
         axes.set_ylabel(name)
         axes.legend(loc="best")
@@ -302,16 +302,16 @@ def _forest(comparison: Comparison) -> Chart:
         axes = figure.subplots()
         places = np.arange(len(comparison.arms))[::-1]
         for shift, label, pick in ((0.12, "mean", "mean"), (-0.12, "IQM", "middle")):
-            for place, arm, colour in zip(places, comparison.arms, COLOURS * 4, strict=False):
+            for place, arm, color in zip(places, comparison.arms, COLORS * 4, strict=False):
                 estimate: Estimate = arm.mean if pick == "mean" else arm.middle
                 axes.plot(
-                    [estimate.low, estimate.high], [place + shift] * 2, color=colour, linewidth=2.2
+                    [estimate.low, estimate.high], [place + shift] * 2, color=color, linewidth=2.2
                 )
                 axes.plot(
                     [estimate.value],
                     [place + shift],
                     "o" if pick == "mean" else "D",
-                    color=colour,
+                    color=color,
                     markersize=5,
                     label=label if place == places[0] else None,
                 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from longhaul.report.run_data import RunData
 from longhaul.report.statistics import Series, bands, column, episode_series, names_in
-from longhaul.report.style import COLOURS, FAINT, LIGHT, Chart, thousands
+from longhaul.report.style import COLORS, FAINT, LIGHT, Chart, thousands
 from longhaul.runs.score import MEAN_RETURN
 
 LOSSES = (
@@ -47,7 +47,7 @@ def over_steps(axes: Any) -> None:
     axes.margins(x=0.01)
 
 
-def plot_line(axes: Any, series: Series, *, colour: str, label: str = "", style: str = "-") -> None:
+def plot_line(axes: Any, series: Series, *, color: str, label: str = "", style: str = "-") -> None:
     """Draw a series; a few values get markers, so that single ones can be seen."""
     thin = series.thinned()
     is_sparse = len(thin) <= 30
@@ -55,7 +55,7 @@ def plot_line(axes: Any, series: Series, *, colour: str, label: str = "", style:
         thin.steps,
         thin.values,
         style,
-        color=colour,
+        color=color,
         label=label,
         marker="o" if is_sparse else "",
         markersize=3.2,
@@ -63,15 +63,15 @@ def plot_line(axes: Any, series: Series, *, colour: str, label: str = "", style:
     )
 
 
-def plot_bands(axes: Any, series: Series, *, colour: str, label: str) -> bool:
+def plot_bands(axes: Any, series: Series, *, color: str, label: str) -> bool:
     """Draw the median and the quantiles of many values; tell whether there were enough."""
     found = bands(series)
     if found is None:
         return False
     low, lower, middle, upper, high = found.quantiles
-    axes.fill_between(found.steps, low, high, color=colour, alpha=LIGHT / 2, linewidth=0)
-    axes.fill_between(found.steps, lower, upper, color=colour, alpha=LIGHT, linewidth=0)
-    axes.plot(found.steps, middle, color=colour, label=label)
+    axes.fill_between(found.steps, low, high, color=color, alpha=LIGHT / 2, linewidth=0)
+    axes.fill_between(found.steps, lower, upper, color=color, alpha=LIGHT, linewidth=0)
+    axes.plot(found.steps, middle, color=color, label=label)
     return True
 
 
@@ -85,7 +85,7 @@ def plot_goal(axes: Any, run: RunData) -> None:
             [final.env_steps],
             [final.value],
             "D",
-            color=COLOURS[1],
+            color=COLORS[1],
             markersize=5,
             label="final evaluation",
             zorder=4,
@@ -105,14 +105,14 @@ def learning_chart(run: RunData) -> Chart | None:
     def draw(figure: Any) -> None:
         top, bottom = figure.subplots(2, 1, sharex=True)
         parts = (
-            (top, returns, means, "return", COLOURS[0]),
-            (bottom, lengths, mean_lengths, "length", COLOURS[2]),
+            (top, returns, means, "return", COLORS[0]),
+            (bottom, lengths, mean_lengths, "length", COLORS[2]),
         )
-        for axes, episodes, mean, name, colour in parts:
-            if plot_bands(axes, episodes, colour=colour, label="median, 25-75 %, 10-90 %"):
-                plot_line(axes, mean, colour=FAINT, label=smoothed, style="--")
+        for axes, episodes, mean, name, color in parts:
+            if plot_bands(axes, episodes, color=color, label="median, 25-75 %, 10-90 %"):
+                plot_line(axes, mean, color=FAINT, label=smoothed, style="--")
             else:
-                plot_line(axes, mean, colour=colour, label=smoothed)
+                plot_line(axes, mean, color=color, label=smoothed)
             axes.set_ylabel(f"episode {name}")
         over_steps(bottom)
         figure.legend(*top.get_legend_handles_labels(), loc="outside lower center", ncols=2)
@@ -138,7 +138,7 @@ def evaluation_chart(run: RunData) -> Chart | None:
             means.steps,
             low,
             high,
-            color=COLOURS[0],
+            color=COLORS[0],
             alpha=LIGHT / 2,
             linewidth=0,
             label="lowest to highest",
@@ -147,7 +147,7 @@ def evaluation_chart(run: RunData) -> Chart | None:
             means.steps,
             means.values,
             half,
-            color=COLOURS[0],
+            color=COLORS[0],
             marker="o",
             markersize=3.5,
             capsize=2.5,
@@ -162,7 +162,7 @@ def evaluation_chart(run: RunData) -> Chart | None:
             right = axes.twinx()
             right.grid(visible=False)
             right.spines["right"].set_visible(True)
-            plot_line(right, score, colour=COLOURS[1], label=f"{run.score} (right)")
+            plot_line(right, score, color=COLORS[1], label=f"{run.score} (right)")
             right.set_ylabel(run.score)
             legend_below(figure)
         else:
@@ -177,8 +177,8 @@ def distribution_chart(run: RunData) -> Chart | None:
         return None
     quarter = len(run.episodes) // 4
     parts = (
-        ("first quarter", run.episodes[:quarter], COLOURS[4]),
-        ("last quarter", run.episodes[-quarter:], COLOURS[0]),
+        ("first quarter", run.episodes[:quarter], COLORS[4]),
+        ("last quarter", run.episodes[-quarter:], COLORS[0]),
     )
 
     def draw(figure: Any) -> None:
@@ -189,10 +189,10 @@ def distribution_chart(run: RunData) -> Chart | None:
             every = np.array([value for part in values for value in part], np.float64)
             spread = np.ptp(every) or 1.0
             edges = np.linspace(every.min() - spread / 60, every.max() + spread / 60, 32)
-            for part, (label, _, colour) in zip(values, parts, strict=True):
+            for part, (label, _, color) in zip(values, parts, strict=True):
                 weights = np.full(len(part), 1 / len(part))
-                axes.hist(part, edges, weights=weights, color=colour, alpha=0.25)
-                axes.hist(part, edges, weights=weights, histtype="step", color=colour, label=label)
+                axes.hist(part, edges, weights=weights, color=color, alpha=0.25)
+                axes.hist(part, edges, weights=weights, histtype="step", color=color, label=label)
             axes.set_xlabel(f"episode {name}")
             axes.set_ylabel("share of episodes")
             axes.legend(loc="best")
@@ -209,8 +209,8 @@ def losses_chart(run: RunData) -> Chart | None:
 
     def draw(figure: Any) -> None:
         grid = small_multiples(figure, len(found), across=4)
-        for axes, (label, series), colour in zip(grid, found, COLOURS, strict=False):
-            plot_line(axes, series, colour=colour)
+        for axes, (label, series), color in zip(grid, found, COLORS, strict=False):
+            plot_line(axes, series, color=color)
             axes.set_title(label, fontsize=8.5, fontweight="normal")
             axes.tick_params(labelsize=8)
             over_steps(axes)
@@ -245,7 +245,7 @@ def shares_chart(run: RunData) -> Chart | None:
         axes.stackplot(
             thin[0].steps[:shared],
             [series.values[:shared] for series in thin],
-            colors=COLOURS[: len(found)],
+            colors=COLORS[: len(found)],
             labels=[name.removeprefix("reward/").removesuffix("_share") for name, _ in found],
             alpha=0.85,
         )
@@ -267,7 +267,7 @@ def speed_chart(run: RunData) -> Chart | None:
 
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-        plot_line(left, speed, colour=COLOURS[0])
+        plot_line(left, speed, color=COLORS[0])
         left.set_ylabel("steps per second")
         left.yaxis.set_major_formatter(thousands)
         left.set_ylim(bottom=0)
@@ -275,7 +275,7 @@ def speed_chart(run: RunData) -> Chart | None:
         totals = [float(series.values.sum()) for _, series in stages]
         order = np.argsort(totals)
         names = [stages[i][0] for i in order]
-        bars = right.barh(names, [totals[i] for i in order], color=[COLOURS[i] for i in order])
+        bars = right.barh(names, [totals[i] for i in order], color=[COLORS[i] for i in order])
         whole = sum(totals) or 1.0
         right.bar_label(
             bars, [f"{100 * totals[i] / whole:.0f} %" for i in order], padding=3, fontsize=8

@@ -65,16 +65,16 @@ def encode(
     *,
     frames_per_second: float,
     command: str = "",
-    colours: Picture | None = None,
+    colors: Picture | None = None,
 ) -> Film:
     """Write pictures as a film, MP4 or GIF by the name; `command` is the encoder to use.
 
-    A GIF takes its colours from the picture `colours`, from its first frame if there is none.
+    A GIF takes its colors from the picture `colors`, from its first frame if there is none.
     """
     is_gif = path.suffix.lower() == ".gif"
     path.parent.mkdir(parents=True, exist_ok=True)
     encoder: FilmEncoder = (
-        GifEncoder(path, frames_per_second, colours)
+        GifEncoder(path, frames_per_second, colors)
         if is_gif
         else Mp4Encoder(path, frames_per_second, command or find_ffmpeg())
     )
@@ -201,9 +201,7 @@ class Mp4Encoder:
 class GifEncoder:
     """A GIF with one palette for all frames, taken from one picture or from the first frame."""
 
-    def __init__(
-        self, path: Path, frames_per_second: float, colours: Picture | None = None
-    ) -> None:
+    def __init__(self, path: Path, frames_per_second: float, colors: Picture | None = None) -> None:
         try:
             from PIL import Image
         except ModuleNotFoundError:
@@ -214,8 +212,8 @@ class GifEncoder:
         # The format counts in hundredths of a second, and viewers slow down what is below two.
         self._hundredths = max(round(100 / frames_per_second), 2)
         self._palette: Any = None
-        if colours is not None:
-            self._palette = self._few_coloured(Image.fromarray(colours))
+        if colors is not None:
+            self._palette = self._few_colored(Image.fromarray(colors))
         self._file: Any = None
         self._frames = 0
         self._shown: Picture | None = None
@@ -228,7 +226,7 @@ class GifEncoder:
         rows, columns = _changed(self._shown, picture)
         frame = self._image.fromarray(np.ascontiguousarray(picture[rows, columns]))
         if self._palette is None:
-            self._palette = self._few_coloured(frame)
+            self._palette = self._few_colored(frame)
         if self._file is None:
             self._file = self._beside.open("wb")
             self._size = frame.size
@@ -243,7 +241,7 @@ class GifEncoder:
         self._shown = picture.copy()
         self._frames += 1
 
-    def _few_coloured(self, frame: Any) -> Any:
+    def _few_colored(self, frame: Any) -> Any:
         return frame.quantize(255, dither=self._image.Dither.NONE)
 
     def finish(self) -> Film:
@@ -341,7 +339,7 @@ def _edges(length: int, parts: int) -> np.ndarray[tuple[int], np.dtype[np.int64]
 
 
 def half_blocks(picture: Picture) -> Segments:
-    """Return an even number of pixel rows as lines of coloured half blocks."""
+    """Return an even number of pixel rows as lines of colored half blocks."""
     segments = []
     for upper, lower in zip(picture[::2], picture[1::2], strict=True):
         for above, below in zip(upper.tolist(), lower.tolist(), strict=True):

@@ -20,7 +20,7 @@ HEADINGS = (
     "Observations",
     "Results",
     "Tail and gate",
-    "Artefacts",
+    "Artifacts",
     "Learning",
     "Next steps",
 )
@@ -120,7 +120,7 @@ def filled(run: RunData, background: Background) -> dict[str, str]:
         "observations": "\n".join(f"- {sentence}" for sentence in words.summary(run)),
         "results": _results(run),
         "tail-and-gate": _steering(run),
-        "artefacts": _artefacts(run, background),
+        "artifacts": _artifacts(run, background),
     }
 
 
@@ -189,7 +189,7 @@ def _steering(run: RunData) -> str:
     return table(("controller", "setting", "changes", "last value", "last reason"), rows)
 
 
-def _artefacts(run: RunData, background: Background) -> str:
+def _artifacts(run: RunData, background: Background) -> str:
     folder = run.directory.path
     lines = [f"- [plots/{name}.png](plots/{name}.png)" for name in background.plots]
     for film in run.films:

@@ -83,7 +83,7 @@ class Overlay:
         return joined
 
     def _empty(self, height: int, width: int) -> Picture:
-        """Return the colour of the panel; copied, because painting it costs more."""
+        """Return the color of the panel; copied, because painting it costs more."""
         if self._paper is None or self._paper.shape[:2] != (height, width + WIDTH):
             self._paper = np.empty((height, width + WIDTH, 3), np.uint8)
             self._paper[:] = PAPER
@@ -93,9 +93,9 @@ class Overlay:
         if self._headed is None or self._headed[0].height != height:
             panel = self._image.new("RGB", (WIDTH, height), PAPER)
             pen = _Pen(self._draw.Draw(panel), self._type, height)
-            pen.text(self.heading.title, size=TITLE_SIZE, colour=INK, after=34)
+            pen.text(self.heading.title, size=TITLE_SIZE, color=INK, after=34)
             for line in self.heading.lines:
-                pen.text(line, size=13, colour=FAINT, after=19)
+                pen.text(line, size=13, color=FAINT, after=19)
             self._headed = (panel, pen.top + 8)
         base, top = self._headed
         panel = base.copy()
@@ -108,7 +108,7 @@ class Overlay:
             pen.curve(title, values, self.heading.length)
         if caption.notes:
             pen.skip(8)
-            pen.text("settings in training", size=13, colour=FAINT, after=19)
+            pen.text("settings in training", size=13, color=FAINT, after=19)
         for name, figure in caption.notes:
             pen.pair(name, figure, faint=True)
         drawn: Picture = np.asarray(panel, np.uint8)
@@ -166,10 +166,10 @@ class _Pen:
     def _fits(self, pixels: int) -> bool:
         return self.top + pixels <= self._bottom
 
-    def text(self, words: str, *, size: int, colour: tuple[int, int, int], after: int) -> None:
+    def text(self, words: str, *, size: int, color: tuple[int, int, int], after: int) -> None:
         if self._fits(size):
             room = WIDTH - 2 * MARGIN
-            self._write(MARGIN, self._cut(words, size, room), size, colour)
+            self._write(MARGIN, self._cut(words, size, room), size, color)
             self.skip(after)
 
     def pair(self, name: str, figure: str, *, faint: bool = False) -> None:
@@ -188,7 +188,7 @@ class _Pen:
             return
         self.skip(8)
         if title:
-            self.text(title, size=13, colour=FAINT, after=19)
+            self.text(title, size=13, color=FAINT, after=19)
         left, right = MARGIN + 92, WIDTH - MARGIN - 52
         for bar in bars:
             top = self.top
@@ -207,7 +207,7 @@ class _Pen:
         if not self._fits(tall + 34):
             return
         self.skip(8)
-        self.text(title, size=13, colour=FAINT, after=19)
+        self.text(title, size=13, color=FAINT, after=19)
         left, right = MARGIN, WIDTH - MARGIN
         top, bottom = self.top, self.top + tall
         self._draw.rounded_rectangle((left, top, right, bottom), 4, (24, 32, 45))
@@ -227,8 +227,8 @@ class _Pen:
         self._draw.ellipse((x - 3, y - 3, x + 3, y + 3), LINE)
         self.skip(tall + 6)
 
-    def _write(self, left: float, words: str, size: int, colour: tuple[int, int, int]) -> None:
-        self._draw.bitmap((round(left), self.top), self._type.mask(words, size), colour)
+    def _write(self, left: float, words: str, size: int, color: tuple[int, int, int]) -> None:
+        self._draw.bitmap((round(left), self.top), self._type.mask(words, size), color)
 
     def _width(self, words: str, size: int) -> float:
         return self._type.width(words, size)

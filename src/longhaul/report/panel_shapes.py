@@ -12,7 +12,7 @@ from longhaul.core.metrics import Panel
 from longhaul.report.curves import labels_of, legend_below, over_steps, plot_line, small_multiples
 from longhaul.report.run_data import RunData
 from longhaul.report.statistics import Numbers, Row, Series, column, is_number
-from longhaul.report.style import CARD, COLOURS, INK
+from longhaul.report.style import CARD, COLORS, INK
 
 
 def chosen_records(run: RunData, panel: Panel) -> list[Row]:
@@ -75,7 +75,7 @@ def area(run: RunData, panel: Panel) -> Sized | None:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         labels = labels_of([name for name, _ in found])
-        axes.stackplot(steps, *stack, labels=labels, colors=COLOURS, alpha=0.85, linewidth=0)
+        axes.stackplot(steps, *stack, labels=labels, colors=COLORS, alpha=0.85, linewidth=0)
         over_steps(axes)
         axes.margins(x=0, y=0)
         legend_below(figure)
@@ -93,9 +93,9 @@ def overview(run: RunData, panel: Panel) -> Sized | None:
     def draw(figure: Any) -> None:
         *fields, together = small_multiples(figure, len(found) + 1, across=2, sharex=True)
         labels = labels_of([name for name, _ in found])
-        for axes, (_, series), label, colour in zip(fields, found, labels, COLOURS, strict=False):
-            plot_line(axes, series, colour=colour)
-            plot_line(together, _stretched(series), colour=colour, label=label)
+        for axes, (_, series), label, color in zip(fields, found, labels, COLORS, strict=False):
+            plot_line(axes, series, color=color)
+            plot_line(together, _stretched(series), color=color, label=label)
             axes.set_title(label, fontsize=8.5, fontweight="normal")
             over_steps(axes)
         together.set_title("together, lowest to highest", fontsize=8.5, fontweight="normal")
@@ -115,7 +115,7 @@ def _at(series: Series, steps: Numbers) -> Numbers:
 
 
 def matrix(run: RunData, panel: Panel) -> Sized | None:
-    """Return how to draw a table of numbers as colours, None if there are none."""
+    """Return how to draw a table of numbers as colors, None if there are none."""
     cells: dict[tuple[str, str], float] = {}
     row_field, column_field, value_field = panel.metrics
     for record in chosen_records(run, panel):
@@ -158,8 +158,8 @@ def _draw_matrix(
         for (row, place), value in np.ndenumerate(values):
             if np.isfinite(value):
                 strong = abs(value) > 0.6 * reach
-                colour = "white" if strong else INK
-                axes.text(place, row, f"{value:.2f}", ha="center", va="center", color=colour)
+                color = "white" if strong else INK
+                axes.text(place, row, f"{value:.2f}", ha="center", va="center", color=color)
     bar = figure.colorbar(shown, ax=axes, shrink=0.8)
     bar.outline.set_visible(False)
     bar.set_label(label)
@@ -179,11 +179,11 @@ def distribution(run: RunData, panel: Panel) -> Sized | None:
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        for (name, numbers), colour in zip(found.items(), COLOURS * 2, strict=False):
+        for (name, numbers), color in zip(found.items(), COLORS * 2, strict=False):
             ordered = np.sort(np.array(numbers))
             share = 1.0 - np.arange(len(ordered)) / len(ordered)
             label = f"{name}: mean {ordered.mean():.1f}, median {np.median(ordered):.1f}"
-            axes.step(ordered, share, where="post", color=colour, label=label)
+            axes.step(ordered, share, where="post", color=color, label=label)
         axes.set_xscale("symlog", linthresh=10)
         axes.set_ylim(0, 1)
         axes.set_xlabel(panel.label)
@@ -203,7 +203,7 @@ PLACES = (0.0, 1.0, 2.0)
 def graph(run: RunData, panel: Panel) -> Sized | None:
     """Return how to draw three columns of names joined by lines, None if there are none.
 
-    The panel's fields are lists of names, one name, lists of names, and the group that colours.
+    The panel's fields are lists of names, one name, lists of names, and the group that colors.
     """
     begins, middle, ends, group = panel.metrics
     left: list[Edge] = []
@@ -231,14 +231,14 @@ def graph(run: RunData, panel: Panel) -> Sized | None:
                 axes.plot(
                     PLACES[side : side + 2],
                     (heights[side][begin], heights[side + 1][end]),
-                    color=COLOURS[groups.index(of) % len(COLOURS)],
+                    color=COLORS[groups.index(of) % len(COLORS)],
                     linewidth=0.5,
                     alpha=0.55,
                     zorder=1,
                 )
         _write_names(axes, heights, {edge[1]: groups.index(edge[2]) for edge in left})
         for number, of in enumerate(groups):
-            axes.plot([], [], color=COLOURS[number % len(COLOURS)], label=of)
+            axes.plot([], [], color=COLORS[number % len(COLORS)], label=of)
         axes.set_xlim(-0.55, 2.5)
         figure.legend(loc="outside lower center", ncols=4)
 
@@ -260,7 +260,7 @@ def _write_names(axes: Any, heights: list[dict[str, float]], groups: dict[str, i
     shifts = (-0.02, 0.0, 0.02)
     for side, named in enumerate(heights):
         for name, height in named.items():
-            colour = COLOURS[groups[name] % len(COLOURS)] if side == 1 else INK
+            color = COLORS[groups[name] % len(COLORS)] if side == 1 else INK
             axes.text(
                 PLACES[side] + shifts[side],
                 height,
@@ -268,7 +268,7 @@ def _write_names(axes: Any, heights: list[dict[str, float]], groups: dict[str, i
                 ha=sides[side],
                 va="center",
                 fontsize=5.5,
-                color=colour,
+                color=color,
                 bbox={"facecolor": CARD, "edgecolor": "none", "pad": 0.4},
                 zorder=2,
             )

@@ -34,7 +34,7 @@ from longhaul.report.panel_shapes import (
 )
 from longhaul.report.run_data import RunData
 from longhaul.report.statistics import Numbers, Row, Series, column, is_number
-from longhaul.report.style import COLOURS, FAINT, INK, LIGHT, Chart, thousands
+from longhaul.report.style import COLORS, FAINT, INK, LIGHT, Chart, thousands
 
 MOST_HISTOGRAMS = 12
 MOST_EVEN = 200
@@ -96,9 +96,9 @@ def _lines(run: RunData, panel: Panel) -> Chart | None:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         labels = labels_of([name for name, _ in left])
-        for (name, series), label, colour in zip(left, labels, COLOURS, strict=False):
+        for (name, series), label, color in zip(left, labels, COLORS, strict=False):
             style = "--" if name in panel.dashed else "-"
-            plot_line(axes, series, colour=colour, label=label, style=style)
+            plot_line(axes, series, color=color, label=label, style=style)
         if run.score in panel.metrics:
             plot_goal(axes, run)
         over_steps(axes)
@@ -108,10 +108,10 @@ def _lines(run: RunData, panel: Panel) -> Chart | None:
             other = axes.twinx()
             other.grid(visible=False)
             other.spines["right"].set_visible(True)
-            colours = COLOURS[len(left) :] + COLOURS
+            colors = COLORS[len(left) :] + COLORS
             names = labels_of([name for name, _ in right])
-            for (_, series), label, colour in zip(right, names, colours, strict=False):
-                plot_line(other, series, colour=colour, label=f"{label} (right)", style="--")
+            for (_, series), label, color in zip(right, names, colors, strict=False):
+                plot_line(other, series, color=color, label=f"{label} (right)", style="--")
             other.set_ylabel(names[0] if len(names) == 1 else "")
             axes.set_ylabel(labels[0] if len(labels) == 1 else "")
         if len(left) + len(right) > 1 or len(axes.get_legend_handles_labels()[1]) > 1:
@@ -149,12 +149,12 @@ def _spans(run: RunData, panel: Panel) -> Chart | None:
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        plot_line(axes, value, colour=COLOURS[0], label=panel.metrics[0])
+        plot_line(axes, value, color=COLORS[0], label=panel.metrics[0])
         if threshold is not None and len(threshold):
-            plot_line(axes, threshold, colour=COLOURS[1], label="threshold", style="--")
+            plot_line(axes, threshold, color=COLORS[1], label="threshold", style="--")
         if active is not None:
             for begin, end in stretches(active.steps, active.values > 0):
-                axes.axvspan(begin, end, color=COLOURS[1], alpha=LIGHT / 1.5, linewidth=0)
+                axes.axvspan(begin, end, color=COLORS[1], alpha=LIGHT / 1.5, linewidth=0)
         over_steps(axes)
         for name, series in bars:
             if len(series):
@@ -249,7 +249,7 @@ def _histograms(run: RunData, panel: Panel) -> Chart | None:
 
 
 def _draw_pile(axes: Any, pile: Pile, edges: Numbers, top: int) -> None:
-    axes.stairs(pile.counts, edges, fill=True, color=COLOURS[0])
+    axes.stairs(pile.counts, edges, fill=True, color=COLORS[0])
     if top > MOST_EVEN:
         # Most never come to it: beside them the few that do would not be seen on an even scale.
         axes.set_yscale("symlog", linthresh=10)
@@ -304,7 +304,7 @@ def _polar(run: RunData, panel: Panel) -> Chart | None:
             edges[:-1] + np.pi / SECTORS,
             sums,
             width=2 * np.pi / SECTORS * 0.94,
-            color=COLOURS[0],
+            color=COLORS[0],
             alpha=0.85,
         )
         axes.set_theta_zero_location("E")
@@ -369,7 +369,7 @@ def _bars(run: RunData, panel: Panel) -> Chart | None:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         values = [counts[name] for name in names]
-        bars = axes.barh(names, values, color=COLOURS[0])
+        bars = axes.barh(names, values, color=COLORS[0])
         axes.bar_label(bars, [f"{v:g} ({100 * v / total:.0f} %)" for v in values], padding=3)
         axes.margins(x=0.2)
         axes.grid(visible=False, axis="y")

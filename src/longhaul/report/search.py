@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from longhaul.report.style import CARD, COLOURS, FAINT, GRID, INK, Chart, thousands
+from longhaul.report.style import CARD, COLORS, FAINT, GRID, INK, Chart, thousands
 from longhaul.report.summary import Table, duration, figure
 
-BLUE, ORANGE = COLOURS[0], COLOURS[1]
+BLUE, ORANGE = COLORS[0], COLORS[1]
 MOST_LETTERS = 18
 """Letters that fit beside each other below a small field."""
 State = Literal["waiting", "running", "complete", "pruned", "failed"]
@@ -155,7 +155,7 @@ def _history(data: SearchData) -> Chart:
         if failed:
             bottom = axes.get_xaxis_transform()
             axes.plot(
-                [t.number for t in failed], [0.02] * len(failed), "x", color=COLOURS[3],
+                [t.number for t in failed], [0.02] * len(failed), "x", color=COLORS[3],
                 transform=bottom, label="failed", linestyle="none",
             )  # fmt: skip
         axes.set_xlabel("trial")
@@ -194,7 +194,7 @@ def _curves(data: SearchData) -> Chart:
         axes.set_ylabel(data.metric)
         axes.set_xlim(0, 102)
 
-    note = "The best trial is orange; pruned ones are dashed and grey."
+    note = "The best trial is orange; pruned ones are dashed and gray."
     return Chart("search-curves", "Trials while they trained", draw, note)
 
 
@@ -280,7 +280,7 @@ def _goodness(data: SearchData, trial: Tried, low: float, high: float) -> float:
 
 
 def _blend(share: float) -> str:
-    """Return a colour between a light grey and blue."""
+    """Return a color between a light gray and blue."""
     light, dark = (tuple(int(c[i : i + 2], 16) for i in (1, 3, 5)) for c in ("#c3ccd6", BLUE))
     mixed = (round(a + (b - a) * share**0.8) for a, b in zip(light, dark, strict=True))
     return "#" + "".join(f"{part:02x}" for part in mixed)
@@ -339,13 +339,13 @@ def _slice(axes: Any, data: SearchData, axis: Axis) -> None:
     for trial in data.valued:
         value = trial.params[axis.key]
         is_best = trial.number == data.best
-        colour = ORANGE if is_best else BLUE if trial.state == "complete" else FAINT
+        color = ORANGE if is_best else BLUE if trial.state == "complete" else FAINT
         axes.scatter(
             [axis.options.index(str(value)) if axis.options else value],
             [trial.value],
             s=34 if is_best else 20,
-            facecolor=colour if trial.state == "complete" else "none",
-            edgecolor=colour,
+            facecolor=color if trial.state == "complete" else "none",
+            edgecolor=color,
             zorder=3 if is_best else 2,
         )
     if axis.options:

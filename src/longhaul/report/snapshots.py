@@ -133,7 +133,7 @@ def write_curve_films(run: RunData) -> list[Path]:
                 reveal.frames(steps[::-1][::stride][::-1]),
                 path,
                 frames_per_second=1 / SECONDS_PER_FRAME,
-                colours=reveal.whole,
+                colors=reveal.whole,
             )
             keep_film_note(run.directory, path, f"{panel.title}, over the whole run")
         made.append(path)

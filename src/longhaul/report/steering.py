@@ -11,7 +11,7 @@ import numpy as np
 from longhaul.report.curves import over_steps, plot_line
 from longhaul.report.run_data import RunData
 from longhaul.report.statistics import Row, Series, column, is_number, names_in
-from longhaul.report.style import COLOURS, FAINT, Chart
+from longhaul.report.style import COLORS, FAINT, Chart
 from longhaul.report.summary import short
 
 GATES = ("gate/", "curriculum/", "starts/", "tail/")
@@ -72,11 +72,11 @@ def settings_chart(run: RunData) -> Chart | None:
 
     def draw(figure: Any) -> None:
         grid = figure.subplots(len(lanes), 1, sharex=True, squeeze=False)[:, 0]
-        for axes, (setting, changes), colour in zip(grid, lanes.items(), COLOURS, strict=False):
+        for axes, (setting, changes), color in zip(grid, lanes.items(), COLORS, strict=False):
             steps = [0.0, *(turn.step for turn in changes), end]
             values = [changes[0].old, *(turn.new for turn in changes), changes[-1].new]
             thin = Series(np.array(steps), np.array(values, np.float64)).thinned()
-            axes.step(thin.steps, thin.values, where="post", color=colour)
+            axes.step(thin.steps, thin.values, where="post", color=color)
             axes.set_title(setting, fontsize=9, fontweight="normal")
             if len(changes) <= MOST_REASONS:
                 _number(axes, changes)
@@ -134,8 +134,8 @@ def gates_chart(run: RunData) -> Chart | None:
 
     def draw(figure: Any) -> None:
         grid = figure.subplots(len(found), 1, sharex=True, squeeze=False)[:, 0]
-        for axes, (name, series), colour in zip(grid, found, COLOURS, strict=False):
-            plot_line(axes, series, colour=colour)
+        for axes, (name, series), color in zip(grid, found, COLORS, strict=False):
+            plot_line(axes, series, color=color)
             axes.set_title(name, fontsize=9, fontweight="normal")
         over_steps(grid[-1])
 

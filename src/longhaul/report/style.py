@@ -1,4 +1,4 @@
-"""How plots and pages look: colours, axes and the page's style sheet."""
+"""How plots and pages look: colors, axes and the page's style sheet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from longhaul.core.errors import ConfigError
 INK, FAINT, GRID = "#1c2733", "#5d6b7a", "#dbe1e8"
 CARD = "#f5f7fa"
 """What pictures stand on in a page; nearly white in print."""
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b7684", "#8c5f2e")
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b7684", "#8c5f2e")
 """Okabe and Ito's palette without its yellow, which is lost on white, and two more."""
 LIGHT = 0.22
 """Opacity of bands."""
@@ -127,13 +127,13 @@ _THEME = {
 
 
 def themed(svg: str) -> str:
-    """Return an SVG as a part of a page: its size and its greys are the page's."""
+    """Return an SVG as a part of a page: its size and its grays are the page's."""
     svg = _METADATA.sub("", _PROLOGUE.sub("", svg))
     head, closing, rest = svg.partition(">")
     head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)
     svg = head + closing + rest
-    for colour, variable in _THEME.items():
-        svg = svg.replace(colour, variable)
+    for color, variable in _THEME.items():
+        svg = svg.replace(color, variable)
     return svg.strip()
 
 

@@ -26,7 +26,7 @@ class RunPlan:
     """The suite they play; empty: the task's choice."""
     rotate: bool = False
     """Whether every evaluation plays other episodes."""
-    entropy_weight: float = 0.0
+    ent_coef: float = 0.0
     """The learner's entropy weight at the beginning."""
 
     def evaluated(self) -> tuple[int, ...]:

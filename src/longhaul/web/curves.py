@@ -66,7 +66,7 @@ EMPTY = Stretches(*(np.empty(0) for _ in range(4)))
 class Buckets:
     """Means and extremes of every column over stretches of equally many rows.
 
-    Rows are added at the end. When all stretches are full, neighbours are joined: memory depends on
+    Rows are added at the end. When all stretches are full, neighbors are joined: memory depends on
     the number of columns, and up to `capacity` rows every stretch is one row, exactly.
     """
 
@@ -110,7 +110,7 @@ class Buckets:
             return
         matrix = _matrix(rows, names)
         while (self.rows + len(rows) - 1) // self.stride >= self._capacity:
-            self._join_neighbours()
+            self._join_neighbors()
         places = (self.rows + np.arange(len(rows))) // self.stride
         self._make_room(int(places[-1]) + 1)
         edges = np.flatnonzero(np.diff(places, prepend=-1))
@@ -190,7 +190,7 @@ class Buckets:
         counts[:had, :used] = self._counts
         self._values, self._counts, self._room = values, counts, room
 
-    def _join_neighbours(self) -> None:
+    def _join_neighbors(self) -> None:
         low, high, total = self._values
         joined = self._empty(len(self._columns), self._room)
         half = self._room // 2

@@ -45,8 +45,8 @@ class Address:
         return f"{self.url}?token={self.token}" if self.token else self.url
 
 
-def serve(service: Service, tell: Callable[[Address], None]) -> None:
-    """Serve until a signal; `tell` hears the address as soon as it answers."""
+def serve(service: Service, notify: Callable[[Address], None]) -> None:
+    """Serve until a signal; `notify` hears the address as soon as it answers."""
     library = Library(open_shelf(service.root))
     token = _choose_token(service)
     rules = AccessRules(_own_names(service), token)
@@ -54,7 +54,7 @@ def serve(service: Service, tell: Callable[[Address], None]) -> None:
     port = int(listener.getsockname()[1])
     server = make_server(library, rules)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    tell(Address(f"http://{_in_address(service.host)}:{port}/", token))
+    notify(Address(f"http://{_in_address(service.host)}:{port}/", token))
     with listener:
         server.run(sockets=[listener])
 

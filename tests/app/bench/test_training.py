@@ -44,7 +44,7 @@ def test_steps_are_enough_when_none_are_asked_for() -> None:
     config = small_config()
     assert only_training(config, 128).total_timesteps == 128
     enough = only_training(replace(config, num_envs=1000), 0)
-    assert enough.total_timesteps > 10 * 1000 * config.collect.steps
+    assert enough.total_timesteps > 10 * 1000 * config.collect.num_steps
 
 
 def test_a_signal_ends_the_whole_measurement() -> None:

@@ -17,7 +17,7 @@ def test_runs_that_compute_the_same_have_one_identity() -> None:
 def test_a_value_that_changes_the_computation_changes_the_identity() -> None:
     found = {
         identity(small_config(CARTPOLE, override))["config"]
-        for override in ("seed=1", "seed=2", "learn.epochs=2", "options.max_episode_steps=9")
+        for override in ("seed=1", "seed=2", "learn.n_epochs=2", "options.max_episode_steps=9")
     }
     assert len(found) == 4
 
@@ -29,7 +29,7 @@ def test_a_default_is_no_part_of_the_identity() -> None:
 
 @pytest.mark.parametrize("task", [CARTPOLE, "probe:chase", "probe:recall"])
 @pytest.mark.parametrize("tier", [Tier.REPLAY, Tier.EPISODE, Tier.NONE])
-def test_every_task_honours_the_configured_tier(task: str, tier: Tier) -> None:
+def test_every_task_honors_the_configured_tier(task: str, tier: Tier) -> None:
     config = small_config(task, f"env.tier={tier.value}")
     assert build_task(config).envs.spec.tier is tier
 

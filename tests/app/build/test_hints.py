@@ -48,8 +48,9 @@ def check_replay(run: RunDirectory) -> None:
 
 def test_a_learning_rate_a_hundred_times_too_high_is_noticed(tmp_path: Path) -> None:
     run = finished_run(
-        tmp_path, "schedule=[]", "learn.learning_rate=0.1", "learn.epochs=4", "num_envs=4",
-        "learn.minibatch=64", "collect.steps=64", "policy.hidden=[32]", "total_timesteps=3072",
+        tmp_path, "schedule=[]", "learn.learning_rate=0.1", "learn.n_epochs=4", "num_envs=4",
+        "learn.minibatch_size=64", "collect.num_steps=64", "policy.hidden=[32]",
+        "total_timesteps=3072",
     )  # fmt: skip
     hint = said(run)["updates-too-large"]
     assert hint["setting"] == "learn.learning_rate"
@@ -60,7 +61,7 @@ def test_a_learning_rate_a_hundred_times_too_high_is_noticed(tmp_path: Path) -> 
 
 def test_an_environment_that_never_ends_is_noticed(tmp_path: Path) -> None:
     run = finished_run(
-        tmp_path, "collect.steps=128", "total_timesteps=7000", task="gym:Sick/Endless-v0"
+        tmp_path, "collect.num_steps=128", "total_timesteps=7000", task="gym:Sick/Endless-v0"
     )
     hint = said(run)["episodes-never-end"]
     assert hint["iteration"] == 20
@@ -71,7 +72,8 @@ def test_an_environment_that_never_ends_is_noticed(tmp_path: Path) -> None:
 
 def test_one_environment_that_is_fifty_times_slower_is_noticed(tmp_path: Path) -> None:
     run = finished_run(
-        tmp_path, "num_envs=4", "collect.steps=52", "total_timesteps=4160", "env.runtime=serial",
+        tmp_path, "num_envs=4", "collect.num_steps=52", "total_timesteps=4160",
+        "env.runtime=serial",
         task="gym:Sick/OneSlow-v0",
     )  # fmt: skip
     hint = said(run)["one-env-slow"]
@@ -81,7 +83,7 @@ def test_one_environment_that_is_fifty_times_slower_is_noticed(tmp_path: Path) -
 
 
 SIGN = (
-    "num_envs=8", "collect.steps=64", "learn.epochs=4", "learn.minibatch=128",
+    "num_envs=8", "collect.num_steps=64", "learn.n_epochs=4", "learn.minibatch_size=128",
     "learn.learning_rate=0.003", "policy.hidden=[32]",
 )  # fmt: skip
 
@@ -107,8 +109,9 @@ def test_a_reward_of_the_wrong_sign_is_noticed_with_the_usual_thresholds(tmp_pat
 @pytest.mark.slow
 def test_a_run_that_learns_says_nothing(tmp_path: Path) -> None:
     run = finished_run(
-        tmp_path, "num_envs=16", "collect.steps=128", "learn.epochs=10", "policy.hidden=[64,64]",
-        "total_timesteps=200000", "learn.minibatch=256", "env.check_seeds=true",
+        tmp_path, "num_envs=16", "collect.num_steps=128", "learn.n_epochs=10",
+        "policy.hidden=[64,64]",
+        "total_timesteps=200000", "learn.minibatch_size=256", "env.check_seeds=true",
     )  # fmt: skip
     steady = {row["rule"] for row in read_rows(run.events).rows if row["event"] == "hint"}
     assert steady == set()

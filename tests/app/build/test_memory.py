@@ -33,7 +33,7 @@ def test_a_replay_that_shrinks_is_told_of() -> None:
 @pytest.mark.parametrize(
     ("override", "named"),
     [
-        ("learn.replay.length=5", "must divide collect.steps = 16"),
+        ("learn.replay.length=5", "must divide collect.num_steps = 16"),
         ("learn.replay.capacity=16", "one rollout brings 32"),
     ],
 )

@@ -24,7 +24,7 @@ from longhaul.schedule.start_queue import StartQueue, StartStage
 from tests.app.small import finished_run
 
 COUNTERS = {"iteration", "env_steps", "episodes"}
-SMALL = ("num_envs=4", "collect.steps=16", "evaluate.every_iterations=2", "evaluate.episodes=2")
+SMALL = ("num_envs=4", "collect.num_steps=16", "evaluate.every_iterations=2", "evaluate.episodes=2")
 STAGE = Setting("stage", 0, "a stage", low=0)
 STARTS: Setting[Any] = Setting("starts", (), "starts")
 
@@ -34,7 +34,7 @@ STARTS: Setting[Any] = Setting("starts", (), "starts")
     [
         ("gym:CartPole-v1", ()),
         ("gym:CartPole-v1", ("learn.algorithm=vtrace", "collect.overlap=true")),
-        ("gym:Pendulum-v1", ("learn.kl_stop=1e-9",)),
+        ("gym:Pendulum-v1", ("learn.target_kl=1e-9",)),
         ("probe:chase", ()),
         ("probe:recall", ("policy.core=gru", "learn.algorithm=vtrace")),
     ],

@@ -45,7 +45,7 @@ def configs(draw: st.DrawFn) -> dict[str, Any]:
         "name": draw(st.text(min_size=1, max_size=20)),
         "seed": draw(st.integers(0, 2**70)),
         "total_timesteps": draw(POSITIVE),
-        "collect": {"steps": chunk * draw(st.integers(1, 9)), "chunk": chunk},
+        "collect": {"num_steps": chunk * draw(st.integers(1, 9)), "chunk": chunk},
         "policy": {
             "hidden": draw(st.lists(POSITIVE, max_size=3)),
             "core": draw(st.sampled_from(["none", "gru", "lstm"])),
@@ -54,7 +54,7 @@ def configs(draw: st.DrawFn) -> dict[str, Any]:
         "learn": {
             "algorithm": draw(st.sampled_from(["ppo", "vtrace"])),
             "learning_rate": draw(SHARES),
-            "discount": draw(SHARES),
+            "gamma": draw(SHARES),
         },
         "checkpoint": {"every_seconds": draw(st.one_of(SHARES, st.just(float("inf"))))},
         "schedule": draw(
@@ -90,7 +90,7 @@ def test_a_table_in_a_file_keeps_the_other_values_of_the_preset(tmp_path: Path) 
     file = tmp_path / "mine.toml"
     file.write_text("[learn]\nepochs = 9\n")
     config = resolve(ConfigSources(task=CARTPOLE, file=file))
-    assert config.learn.epochs == 9
+    assert config.learn.n_epochs == 9
     assert config.learn.learning_rate == PRESET["learn"]["learning_rate"]
 
 
@@ -122,7 +122,7 @@ def test_a_config_survives_a_file(values: dict[str, Any]) -> None:
     ("text", "expected"),
     [
         ("seed=3", {"seed": 3}),
-        ("learn.discount=0.5", {"learn": {"discount": 0.5}}),
+        ("learn.gamma=0.5", {"learn": {"gamma": 0.5}}),
         ("policy.hidden=[8, 9]", {"policy": {"hidden": [8, 9]}}),
         ("collect.overlap=true", {"collect": {"overlap": True}}),
         ("device=cpu", {"device": "cpu"}),
@@ -184,8 +184,8 @@ def test_another_learner_leaves_out_what_only_the_presets_learner_has(tmp_path: 
     preset = to_values(resolve(ConfigSources(task=CARTPOLE)))
     config = resolve(ConfigSources(task=CARTPOLE, overrides=("learn.algorithm=vtrace",)))
     values = to_values(config)
-    assert "gae_decay" in preset["learn"]
-    assert "gae_decay" not in values["learn"]
+    assert "gae_lambda" in preset["learn"]
+    assert "gae_lambda" not in values["learn"]
     assert differences(preset, values) == {"learn.algorithm": ("ppo", "vtrace")}
     # A config stored before learners had keys of their own holds all of them.
     stored = tmp_path / "config.toml"

@@ -66,7 +66,7 @@ def test_seeds_that_do_not_reproduce_are_found_by_us_and_by_the_checker() -> Non
     assert not found.reproducible
 
 
-def test_what_the_checker_remarks_is_told_without_colours() -> None:
+def test_what_the_checker_remarks_is_told_without_colors() -> None:
     (api,) = [f for f in examined("gym:CartPole-v1").findings if f.what == "API"]
     assert api.good
     assert "with a warning: A Box observation space minimum value is -infinity" in api.detail

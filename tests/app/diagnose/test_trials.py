@@ -98,7 +98,7 @@ def test_both_modes_are_tried_from_nothing_and_written_down(tmp_path: Path) -> N
         EnvConfig(),
         request(tmp_path, runtime="both"),
         reproducible=True,
-        tell=told.append,
+        notify=told.append,
     )
     assert done.all_ok, done.as_text()
     lines = [json.loads(line) for line in (tmp_path / REPORT).read_text().splitlines()]

@@ -15,11 +15,11 @@ TRIAL = Interruption(iterations=6, interruptions=2)
 CORE = ("policy.core_size=16", "policy.memory_length=8", "policy.core_heads=2")
 EVERYTHING = (
     *CORE,
-    "collect.steps=20",
+    "collect.num_steps=20",
     "collect.chunk=10",
-    "policy.normalise_observations=true",
+    "policy.normalize_observations=true",
     "policy.noisy=heads",
-    "learn.normalise_reward=true",
+    "learn.normalize_reward=true",
 )
 REPLAY = (
     "learn.replay.enabled=true",
@@ -101,7 +101,7 @@ def test_a_replay_that_is_not_saved_cannot_be_verified() -> None:
 
 
 def test_an_environment_that_forgets_its_generator_is_found_out() -> None:
-    result = verify(small_config("gym:Toy/Forgetful-v0", "collect.steps=12"), TRIAL)
+    result = verify(small_config("gym:Toy/Forgetful-v0", "collect.num_steps=12"), TRIAL)
     assert not result.equal
     different = {
         file.file.partition("/")[2] or file.file for file in result.files if not file.equal

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.artefacts.report import report_run
+from longhaul.app.artifacts.report import report_run
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.experiments.arms import Arm, Experiment
 from longhaul.app.experiments.compare import compare_arms, compare_runs, name_arms
@@ -62,7 +62,7 @@ def test_a_run_may_have_moved_to_another_cluster(runs: list[RunDirectory], tmp_p
 def test_a_run_that_was_measured_otherwise_is_refused(
     runs: list[RunDirectory], tmp_path: Path
 ) -> None:
-    other = finished_run(tmp_path, "evaluate.final_episodes=2", "name=other", "learn.discount=0.5")
+    other = finished_run(tmp_path, "evaluate.final_episodes=2", "name=other", "learn.gamma=0.5")
     with pytest.raises(ConfigError, match=r"other episodes|2 episodes of seed"):
         compare_runs([runs[0].path, other.path])
 
@@ -120,7 +120,7 @@ def finished_arm(root: Path, plan: Experiment, arm: Arm, seed: int) -> None:
 def test_what_is_trained_already_is_not_trained_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = experiment(tmp_path, "default", "short:learn.discount=0.5")
+    plan = experiment(tmp_path, "default", "short:learn.gamma=0.5")
     for arm in plan.arms:
         for seed in (1, 2):
             finished_arm(tmp_path, plan, arm, seed)
@@ -138,7 +138,7 @@ def test_what_is_trained_already_is_not_trained_again(
 
 @pytest.mark.slow
 def test_arms_are_trained_in_processes_of_their_own(tmp_path: Path) -> None:
-    plan = experiment(tmp_path, "default", "short:learn.discount=0.5")
+    plan = experiment(tmp_path, "default", "short:learn.gamma=0.5")
     found = compare_arms(plan, lambda text: None)
     assert found.comparison.over_runs
     assert len(list((tmp_path / "gym-cartpole-v1").glob("2*/run.json"))) == 4
@@ -173,13 +173,13 @@ def test_the_next_experiment_takes_over_what_was_learned(
     text = run.notebook.read_text()
     text = text[: text.index("## Learning")] + "## Learning\n\nWide is slow.\n\n"
     run.notebook.write_text(text + "## Next steps\n\nTry it deeper.\n")
-    begun = begin_experiment(run.path, "", ["learn.discount=0.9"], tmp_path / "experiments")
+    begun = begin_experiment(run.path, "", ["learn.gamma=0.9"], tmp_path / "experiments")
     assert begun.config.name == "wide-2.toml"
     notes = begun.notes.read_text()
     assert "Wide is slow." in section(notes, "Start")
-    assert section(notes, "Plan") == "Try it deeper.\n\n- `learn.discount=0.9`"
+    assert section(notes, "Plan") == "Try it deeper.\n\n- `learn.gamma=0.9`"
     config = resolve(ConfigSources(CARTPOLE, file=begun.config, flags={"name": "wide-2"}))
-    assert (config.policy.hidden, config.learn.discount) == ((16,), 0.9)
+    assert (config.policy.hidden, config.learn.gamma) == ((16,), 0.9)
     assert "\nseed" not in begun.config.read_text()
     with pytest.raises(ConfigError, match="exists; give the experiment another --name"):
         begin_experiment(run.path, "", (), tmp_path / "experiments")

@@ -98,8 +98,8 @@ def test_the_heartbeat_tells_what_workers_do(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_million_steps_of_a_fast_environment_produce_no_dump(tmp_path: Path) -> None:
     run = finished_run(
-        tmp_path, "num_envs=256", "collect.steps=64", "total_timesteps=1000000",
-        "learn.minibatch=4096", "collect.chunk=0", task="probe:chase",
+        tmp_path, "num_envs=256", "collect.num_steps=64", "total_timesteps=1000000",
+        "learn.minibatch_size=4096", "collect.chunk=0", task="probe:chase",
     )  # fmt: skip
     assert not run.crash.exists()
     assert not [row for row in read_rows(run.sessions).rows if row["event"] == "slow_steps"]

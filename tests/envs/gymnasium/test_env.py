@@ -32,7 +32,7 @@ from tests.envs.gymnasium_fakes import fake_id
         ("ALE/Nothing-v5", {}, "pip install ale-py"),
         ("no_such_module:Thing-v0", {}, "module 'no_such_module', which was not found; put the "),
         ("minigrid:Thing-v0", {}, "`pip install minigrid`"),
-        ("CartPole-v1", {"colour": 3}, "'CartPole-v1' does not take .*'colour': 3"),
+        ("CartPole-v1", {"color": 3}, "'CartPole-v1' does not take .*'color': 3"),
         (fake_id("NeedsArgument"), {}, r"--set options\.kwargs\.needed=\.\.\.$"),
         (
             fake_id("NeedsPackage"),

@@ -102,7 +102,7 @@ def test_the_length_follows_from_the_rollout_unless_it_is_given(
 
 @pytest.mark.parametrize(
     ("wanted", "recurrent", "named"),
-    [(7, False, "must divide collect.steps = 40"), (10, True, "multiple of the 8 steps")],
+    [(7, False, "must divide collect.num_steps = 40"), (10, True, "multiple of the 8 steps")],
 )
 def test_a_length_that_does_not_fit_is_refused(
     wanted: int,

@@ -18,7 +18,7 @@ from longhaul.learn.config import (
     LEARNING_RATE,
     REPLAY_POLICY_WEIGHT,
     REPLAY_WEIGHT,
-    VALUE_WEIGHT,
+    VF_COEF,
     OnPolicyConfig,
     PPOConfig,
     ReplayConfig,
@@ -42,7 +42,7 @@ AnyLearner = PPO | VTrace
 Make = Callable[[Policy, OnPolicyConfig, np.random.Generator, PrioritizedReplay | None], AnyLearner]
 LEARNERS: dict[str, Make] = {"ppo": PPO, "vtrace": VTrace}
 REPLAY = ReplayConfig(enabled=True, capacity=512, length=8, batch=32)
-CONFIG = PPOConfig(learning_rate=1e-2, epochs=2, minibatch=16, replay=REPLAY)
+CONFIG = PPOConfig(learning_rate=1e-2, n_epochs=2, minibatch_size=16, replay=REPLAY)
 
 
 @pytest.fixture(params=LEARNERS)
@@ -96,10 +96,12 @@ def drawn_sample(seed: int, *, memory: bool) -> ReplaySample:
     return ReplaySample(rollout, np.arange(6), weight)
 
 
-@pytest.mark.parametrize("normalise", [False, True])
-def test_the_replay_loss_is_that_of_the_plain_formula(*, memory: bool, normalise: bool) -> None:
+@pytest.mark.parametrize("normalize", [False, True])
+def test_the_replay_loss_is_that_of_the_plain_formula(*, memory: bool, normalize: bool) -> None:
     """With nothing to learn in the rollout itself but a step without weight, only it counts."""
-    config = replace(CONFIG, epochs=1, minibatch=64, normalise_advantage=normalise, max_grad_norm=0)
+    config = replace(
+        CONFIG, n_epochs=1, minibatch_size=64, normalize_advantage=normalize, max_grad_norm=0
+    )
     settings = settings_for(config).with_([REPLAY_WEIGHT.to(0.7), REPLAY_POLICY_WEIGHT.to(0.3)])
     drawn = drawn_sample(4, memory=memory)
     assert len(drawn.rollout.truncations.row) > 0
@@ -126,9 +128,9 @@ def test_the_replay_loss_is_that_of_the_plain_formula(*, memory: bool, normalise
             last_value=theirs.value(last.obs, last.memory, settings),
         )
         log_ratio = torch.where(chosen, evaluated.log_prob - rollout.log_prob, 0.0)
-        traced = vtrace(trajectory, evaluated.value, log_ratio, discount=0.99, decay=1.0)
+        traced = vtrace(trajectory, evaluated.value, log_ratio, gamma=0.99, decay=1.0)
     advantage = traced.advantage[chosen]
-    if normalise:
+    if normalize:
         advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     weight = drawn.weight.expand(8, 6)[chosen]
     loss = 0.7 * (
@@ -161,7 +163,7 @@ def test_priorities_after_use_are_those_of_the_errors(make_learner: Make) -> Non
             last_value=policy.value(rollout.last.obs, {}, settings),
         )
         log_ratio = torch.where(rollout.trainable, evaluated.log_prob - rollout.log_prob, 0.0)
-        target = vtrace(trajectory, evaluated.value, log_ratio, discount=0.99, decay=1.0).target
+        target = vtrace(trajectory, evaluated.value, log_ratio, gamma=0.99, decay=1.0).target
     make_learner(policy, CONFIG, generator(), replay).update(random_rollout(0), settings)
     expected = []
     for row in range(6):
@@ -184,7 +186,7 @@ def test_a_priority_means_the_same_when_kept_and_after_use(
     make_learner: Make, *, memory: bool
 ) -> None:
     """While the weights stay, so does every priority, ends and borders of every kind included."""
-    config = replace(CONFIG, minibatch=512, epochs=8, replay=replace(REPLAY, batches=8))
+    config = replace(CONFIG, minibatch_size=512, n_epochs=8, replay=replace(REPLAY, batches=8))
     replay = PrioritizedReplay(config.replay, generator())
     policy = make_policy(memory=memory)
     settings = settings_for(config).with_([LEARNING_RATE.to(0.0)])
@@ -227,7 +229,7 @@ def test_a_replay_with_weight_changes_the_step(make_learner: Make) -> None:
 
 
 def test_replay_for_the_values_only_leaves_the_policys_head_alone() -> None:
-    config = replace(CONFIG, epochs=1, minibatch=64, max_grad_norm=0)
+    config = replace(CONFIG, n_epochs=1, minibatch_size=64, max_grad_norm=0)
     settings = settings_for(config).with_([REPLAY_POLICY_WEIGHT.to(0.0)])
     moments = []
     for replay in (SetReplay(drawn_sample(4, memory=False)), None):
@@ -355,8 +357,8 @@ def test_a_bandit_is_solved_with_a_replay(make_learner: Make) -> None:
     def react(state: Tensor, action: Tensor, age: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return (action == 1).float(), torch.ones_like(action, dtype=torch.bool), state
 
-    config = PPOConfig(learning_rate=0.02, epochs=2, minibatch=128, discount=0.9, replay=REPLAY)
-    settings = settings_for(config).with_([VALUE_WEIGHT.to(0.5)])
+    config = PPOConfig(learning_rate=0.02, n_epochs=2, minibatch_size=128, gamma=0.9, replay=REPLAY)
+    settings = settings_for(config).with_([VF_COEF.to(0.5)])
     policy, world = make_policy(), FakeWorld(16, react, one_hot)
     learner = make_learner(policy, config, generator(), PrioritizedReplay(REPLAY, generator()))
     draws = torch.Generator().manual_seed(4)

@@ -55,7 +55,7 @@ def test_a_run_that_goes_on_has_every_point_once(mlflow: Any, tmp_path: Path) ->
     told = client.get_metric_history(found.info.run_id, "train/loss")
     assert sorted((one.step, one.value) for one in told) == [(8 * i, 1 / i) for i in range(1, 9)]
     assert found.data.metrics["env/clear_rate.1-1"] == 0.25
-    assert found.data.params == {"seed": "3", "learn.epochs": "4"}
+    assert found.data.params == {"seed": "3", "learn.n_epochs": "4"}
     assert found.info.status == "FINISHED"
 
 

@@ -74,7 +74,7 @@ class LiteralSchool:
 
     fish: list[Fish]
     predator: Body
-    neighbour_radius: float = 3.0
+    neighbor_radius: float = 3.0
     average_count: int = 6
     density_penalty: float = 0.0
     density_target: float = 0.4
@@ -93,19 +93,19 @@ class LiteralSchool:
                 fish.alive = False
                 fish.death_step = self.elapsed
 
-    def neighbours(self, fish: Fish) -> list[Fish]:
+    def neighbors(self, fish: Fish) -> list[Fish]:
         return [
             other
             for other in self.fish
             if other is not fish
             and other.alive
-            and norm(other.position - fish.position) <= self.neighbour_radius
+            and norm(other.position - fish.position) <= self.neighbor_radius
         ]
 
     def divergence(self, fish: Fish) -> float:
-        """Mean of the neighbours' velocities along the line from this fish to them, over 2."""
+        """Mean of the neighbors' velocities along the line from this fish to them, over 2."""
         along = []
-        for other in self.neighbours(fish):
+        for other in self.neighbors(fish):
             line = other.position - fish.position
             along.append(float(other.velocity @ line / norm(line)))
         return float(np.mean(along)) / 2
@@ -119,13 +119,13 @@ class LiteralSchool:
         gap = R - float(norm(fish.position))
         if gap < 1:
             total -= 2 * (1 - gap)
-        if neighbours := self.neighbours(fish):
-            density = len(neighbours) / self.average_count
+        if neighbors := self.neighbors(fish):
+            density = len(neighbors) / self.average_count
             total -= self.density_penalty * max(density - self.density_target, 0)
             total += self.divergence_reward * self.divergence(fish)
         return 0.1 * total
 
-    def observation(self, fish: Fish, *, neighbour_features: bool = False) -> list[float]:
+    def observation(self, fish: Fish, *, neighbor_features: bool = False) -> list[float]:
         inputs = [0.0] * 11
         inputs[0:2] = (fish.position / 10).tolist()
         inputs[2:4] = (fish.velocity / 2).tolist()
@@ -136,20 +136,20 @@ class LiteralSchool:
             inputs[6:8] = (way / VISION).tolist()
             inputs[8:10] = (self.predator.velocity / 2).tolist()
             inputs[10] = float(norm(way)) / VISION
-        return inputs + (self.features(fish) if neighbour_features else [])
+        return inputs + (self.features(fish) if neighbor_features else [])
 
     def features(self, fish: Fish) -> list[float]:
-        neighbours = self.neighbours(fish)
-        if not neighbours:
+        neighbors = self.neighbors(fish)
+        if not neighbors:
             return [0.0] * 7
-        ways = sorted((n.position - fish.position for n in neighbours), key=norm)
-        mean_way = np.mean(ways[: self.average_count], axis=0) / self.neighbour_radius
-        speeds = [float(norm(n.velocity)) for n in neighbours]
+        ways = sorted((n.position - fish.position for n in neighbors), key=norm)
+        mean_way = np.mean(ways[: self.average_count], axis=0) / self.neighbor_radius
+        speeds = [float(norm(n.velocity)) for n in neighbors]
         return [
-            min(len(neighbours) / self.average_count, 1.0),
+            min(len(neighbors) / self.average_count, 1.0),
             float(mean_way[0]),
             float(mean_way[1]),
-            float(norm(ways[0])) / self.neighbour_radius,
+            float(norm(ways[0])) / self.neighbor_radius,
             float(np.mean(speeds)) / 2,
             float(np.std(speeds)) / 2,
             self.divergence(fish),

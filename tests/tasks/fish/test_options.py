@@ -25,7 +25,7 @@ from longhaul.tasks.fish.options import FishOptions, FishStartOptions, Sectors
         ({"start": {"pre_roll_speed_bias": "0-1:0"}}, "a weight above 0"),
         ({"predator": {"count": 0}}, "options.predator.count = 0"),
         ({"predator": {"homing": -1.0}}, "options.predator.homing"),
-        ({"neighbours": {"radius": 0.0}}, "options.neighbours.radius"),
+        ({"neighbors": {"radius": 0.0}}, "options.neighbors.radius"),
         ({"reward": {"density_target": 3.0}}, "options.reward.density_target = 3.0"),
         ({"reward": {"density_penalty": -1.0}}, "options.reward.density_penalty = -1.0"),
         ({"obstacles": [[9.0, 0.0, 2.0]]}, "is not inside the stage"),

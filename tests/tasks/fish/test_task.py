@@ -12,7 +12,7 @@ from longhaul.core.settings import Settings
 from longhaul.envs.config import EnvConfig
 from longhaul.nets.config import PolicyConfig
 from longhaul.tasks.fish.options import FishOptions
-from longhaul.tasks.fish.task import METRICS, TASK, summarise
+from longhaul.tasks.fish.task import METRICS, TASK, summarize
 from longhaul.tasks.kind import TaskRequest
 
 
@@ -53,8 +53,8 @@ def episode(reason: str, **metrics: float) -> Episode:
 
 
 def test_figures_are_means_and_absent_where_nothing_was_measured() -> None:
-    assert summarise([]) == {}
-    cut = summarise([episode("cut", survival_rate=1.0)])
+    assert summarize([]) == {}
+    cut = summarize([episode("cut", survival_rate=1.0)])
     assert cut == {
         "env/survival_rate": 1.0,
         "env/final_num_alive": 18.0,
@@ -63,7 +63,7 @@ def test_figures_are_means_and_absent_where_nothing_was_measured() -> None:
         "env/step_one_deaths_per_1000": 0.0,
         "env/first_death_sample_size": 0.0,
     }
-    both = summarise(
+    both = summarize(
         [
             episode("cut", survival_rate=1.0),
             episode(
@@ -79,7 +79,7 @@ def test_figures_are_means_and_absent_where_nothing_was_measured() -> None:
 
 def test_first_deaths_are_told_with_and_without_those_of_the_first_step() -> None:
     """A doomed fish in every third school would hide when the others die."""
-    found = summarise(
+    found = summarize(
         [
             episode(
                 "cut",

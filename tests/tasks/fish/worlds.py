@@ -8,7 +8,7 @@ import numpy as np
 
 from longhaul.core.env import Floats, Start, StepBuffers
 from longhaul.core.settings import Settings
-from longhaul.tasks.fish.options import FishOptions, FishStartOptions, NeighbourOptions
+from longhaul.tasks.fish.options import FishOptions, FishStartOptions, NeighborOptions
 from longhaul.tasks.fish.world.school import SchoolFactory, Schools
 from tests.tasks.fish.literal import LiteralSchool
 
@@ -21,7 +21,7 @@ PLAIN_START = FishStartOptions(
     pre_roll_speed_bias="",
 )
 """The original environment's own defaults: everybody anywhere, the predator in the middle."""
-REFERENCE_OPTIONS = FishOptions(inputs="world", neighbours=NeighbourOptions(inputs=False))
+REFERENCE_OPTIONS = FishOptions(inputs="world", neighbors=NeighborOptions(inputs=False))
 """The inputs reference policies read."""
 
 

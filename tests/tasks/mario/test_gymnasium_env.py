@@ -66,7 +66,7 @@ def test_a_vector_is_as_many_single_environments() -> None:
     assert info["final_info"]["reason"].tolist() == ["timeout"] * 3
 
 
-def test_pictures_for_films_are_whole_screens_in_colour() -> None:
+def test_pictures_for_films_are_whole_screens_in_color() -> None:
     env = MarioEnv(render_mode="rgb_array", options=SHORT)
     env.reset(seed=0)
     picture = env.render()

@@ -18,7 +18,7 @@ from longhaul.tasks.kind import TaskRequest
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.options import HelpOptions, MarioOptions, ScheduleOptions, StartOptions
 from longhaul.tasks.mario.source import GameSource
-from longhaul.tasks.mario.task import TASK, settings_of, summarise
+from longhaul.tasks.mario.task import TASK, settings_of, summarize
 
 
 def request(options: MarioOptions, argument: str = "") -> TaskRequest:
@@ -96,8 +96,8 @@ FACTS = {"stage": "1-1", "x": 0, "y": 0}
 
 
 def test_figures_of_a_rollout_tell_fresh_from_hard_starts() -> None:
-    assert summarise([]) == {}
-    found = summarise(
+    assert summarize([]) == {}
+    found = summarize(
         [
             episode("flag", 100.0, hard=1.0, reach=3000.0),
             episode("pit", 200.0, hard=0.0, reach=200.0),

@@ -9,9 +9,9 @@ from longhaul.app.diagnose.verify import Interruption, verify
 
 SMALL = (
     "num_envs=8",
-    "collect.steps=32",
-    "learn.minibatch=128",
-    "learn.epochs=1",
+    "collect.num_steps=32",
+    "learn.minibatch_size=128",
+    "learn.n_epochs=1",
     "options.rehearsal_episodes=2",
     "options.stagnation_limit=12",
     "evaluate.every_iterations=0",

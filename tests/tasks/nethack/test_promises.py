@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.app.artefacts.records import StudyRequest, study_run
+from longhaul.app.artifacts.records import StudyRequest, study_run
 from longhaul.app.bench.training import measure_rollouts
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.evaluation.evaluate import EvaluationRequest, evaluate_run
@@ -52,7 +52,7 @@ def trained(example: str, root: Path) -> tuple[Path, SuiteReport]:
     return run.path, report
 
 
-def specialisation(run: Path) -> dict[str, Any]:
+def specialization(run: Path) -> dict[str, Any]:
     study_run(Run(run), StudyRequest(episodes=STUDIED))
     found: dict[str, Any] = json.loads((run / "evaluations" / SUMMARY_FILE).read_bytes())
     return found
@@ -82,8 +82,8 @@ def test_a_trained_player_is_better_than_chance_on_games_it_never_saw(
 def test_experts_guided_by_the_rules_know_their_situations(
     full: tuple[Path, SuiteReport], tmp_path: Path
 ) -> None:
-    guided = specialisation(full[0])
-    alone = specialisation(trained("baseline", tmp_path)[0])
+    guided = specialization(full[0])
+    alone = specialization(trained("baseline", tmp_path)[0])
     assert guided["step_entropy"] < MOST_STEP_ENTROPY
     assert not guided["dead"]
     assert guided["information"] > max(LEAST_INFORMATION, alone["information"])

@@ -17,7 +17,7 @@ from longhaul.tasks.nethack.options import MapOptions, NetHackGameOptions
 from longhaul.tasks.nethack.policy.network import ExpertPolicy
 from longhaul.tasks.nethack.rules import RULES_FILE, rule_records
 from longhaul.tasks.nethack.source import describe, rules_of
-from longhaul.tasks.nethack.task import summarise
+from longhaul.tasks.nethack.task import summarize
 from longhaul.tasks.nethack.vocabulary import CROP, MESSAGE, PACK, STATE
 
 
@@ -79,13 +79,13 @@ def test_a_rollout_is_summed_up_by_score_depth_and_cap() -> None:
         Episode(0, 0, 1, 900, 40.0, "death", metrics),
         Episode(1, 0, 2, 2000, 10.0, "cap", {**metrics, "score": 20.0}),
     ]
-    found = summarise(games)
+    found = summarize(games)
     assert found["env/score"] == 30.0
     assert found["env/score_max"] == 40.0
     assert found["env/step_cap"] == 2000.0
     assert found["env/ended/cap"] == 0.5
     assert found["env/ended/abort"] == 0.0
-    assert summarise([]) == {}
+    assert summarize([]) == {}
 
 
 def test_a_run_keeps_its_rules_for_the_report() -> None:

@@ -144,7 +144,7 @@ def bench_training(
 def only_training(config: RunConfig, total_timesteps: int) -> RunConfig:
     """Return the same run without evaluations, of so many steps; 0: of as many as are enough."""
     if not total_timesteps:
-        rows = config.num_envs * build_task(config).envs.spec.rows * config.collect.steps
+        rows = config.num_envs * build_task(config).envs.spec.rows * config.collect.num_steps
         total_timesteps = max(LEAST_STEPS, (1 + LEAST_ITERATIONS) * rows)
     return replace(
         config,
@@ -163,7 +163,7 @@ def measure_rollouts(config: RunConfig) -> float:
     policy = build_policy(config, task, torch.device("cpu"))
     alone = replace(config, collect=replace(config.collect, overlap=False))
     collector = build_collector(alone, task, policy, CollectorMonitor())
-    rows = config.num_envs * task.envs.spec.rows * config.collect.steps
+    rows = config.num_envs * task.envs.spec.rows * config.collect.num_steps
     count = max(config.total_timesteps // rows, 1)
     try:
         collector.collect(settings)
@@ -179,8 +179,8 @@ def conditions(config: RunConfig, also: str = "the same network on all sides") -
     """Return in one line what was measured."""
     learn = config.learn
     return (
-        f"{config.num_envs} envs, {config.collect.steps} steps, {learn.epochs} epochs, "
-        f"minibatch {learn.minibatch}, {config.threads} thread(s), "
+        f"{config.num_envs} envs, {config.collect.num_steps} steps, {learn.n_epochs} epochs, "
+        f"minibatch {learn.minibatch_size}, {config.threads} thread(s), "
         f"overlap {'on' if config.collect.overlap else 'off'}, {also}"
     )
 

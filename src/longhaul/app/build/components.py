@@ -14,7 +14,7 @@ import torch
 from longhaul.app.build.config import RunConfig
 from longhaul.app.build.memory import replay_plan
 from longhaul.app.build.sources import Reference, differences, find_kind, from_values, to_values
-from longhaul.app.build.text import telling_if_slow
+from longhaul.app.build.text import notify_if_slow
 from longhaul.cluster.config import launched_rank
 from longhaul.core.config import convert
 from longhaul.core.env import VectorEnv
@@ -67,7 +67,7 @@ def build_task(config: RunConfig) -> Task:
         evaluate_every=evaluate.every_iterations,
         suite=evaluate.suite,
         rotate=evaluate.rotate,
-        entropy_weight=config.learn.entropy_weight,
+        ent_coef=config.learn.ent_coef,
     )
     return with_tier(
         kind.build(
@@ -100,7 +100,7 @@ def planned_steps(config: RunConfig, task: Task) -> int:
     if not config.total_iterations:
         return config.total_timesteps
     rows = config.num_envs * task.envs.spec.rows
-    return config.total_iterations * config.collect.steps * rows
+    return config.total_iterations * config.collect.num_steps * rows
 
 
 def build_settings(config: RunConfig, task: Task) -> Settings:
@@ -181,7 +181,7 @@ def build_rollout_collector(
 ) -> RolloutCollector:
     """Return a collector in this process that acts with this very policy."""
     env = build_env(config, task, seeds, config.num_envs, monitor.listeners)
-    own, steps, chunk = Seeds(config.seed), config.collect.steps, config.collect.chunk
+    own, steps, chunk = Seeds(config.seed), config.collect.num_steps, config.collect.chunk
     signal = monitor.signal
     if isinstance(env, FirstComeVectorEnv):
         share = config.env.first_come_share
@@ -221,14 +221,14 @@ def build_learner(
     return leading
 
 
-def check_task(config: RunConfig, task: Task, tell: Callable[[str], None]) -> Task:
+def check_task(config: RunConfig, task: Task, notify: Callable[[str], None]) -> Task:
     """Return the task with its verified tier; warn if the environment declared a better one."""
     if not config.env.check_seeds:
         return task
-    with telling_if_slow(tell, COMPILING if task.envs.compiles else SETTING_UP):
+    with notify_if_slow(notify, COMPILING if task.envs.compiles else SETTING_UP):
         check = check_seeds(task.envs)
     if not check.honest:
-        tell(check.report())
+        notify(check.report())
     return replace(task, envs=check.source)
 
 

@@ -100,5 +100,7 @@ def build_cluster_collector(
     store = LEAST_STORE_MEGABYTES + ROLLOUTS_STORED * math.ceil(rollouts / MEGABYTE)
     fleet = RayFleet(RemoteRecipe(remote), config.cluster, store_megabytes=store)
     reports = Reports(monitor.listeners, monitor.note, monitor.signal)
-    plan = Plan(spec.id, config.num_envs, spec.rows, config.collect.steps, config.collect.overlap)
+    plan = Plan(
+        spec.id, config.num_envs, spec.rows, config.collect.num_steps, config.collect.overlap
+    )
     return ClusterCollector(fleet, policy, plan, config.cluster, reports)

@@ -256,10 +256,10 @@ def own_streams() -> Streams:
     return Streams(output.out, output.err)
 
 
-def tell_prints(tell: Tell) -> None:
+def tell_prints(notify: Tell) -> None:
     """Have it told once, where the environments' output is kept, that they print."""
     if (output := _OPEN.get()) is not None:
-        output.tell = tell
+        output.tell = notify
 
 
 def apart_from_envs(

@@ -34,12 +34,12 @@ class FaultLog:
     def __init__(
         self,
         crash: Path,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         workers: WorkerRegistry,
         write_note: WriteNote,
     ) -> None:
         self._crash = crash
-        self._tell = tell
+        self._notify = notify
         self._workers = workers
         self._write_note = write_note
         self._counts: Counter[tuple[str, str, str]] = Counter()
@@ -61,13 +61,13 @@ class FaultLog:
         """Write one fault down."""
         self._write_note("env_fault", **fault.facts())
         if fault.kind == "hung" and fault.traceback:
-            self._tell(f"{fault}{self._kept_stack(fault)}")
+            self._notify(f"{fault}{self._kept_stack(fault)}")
         elif fault.kind == "unusable":
             self._tell_some(fault, "; the transition is dropped and its episode given up")
         elif fault.kind == "raised":
             self._tell_raised(fault)
         elif fault.kind in ("hung", "died", "retired"):
-            self._tell(str(fault))
+            self._notify(str(fault))
 
     def _tell_raised(self, fault: Fault) -> None:
         """Tell of an exception once, however often the same step is tried again."""
@@ -88,9 +88,9 @@ class FaultLog:
         self._counts[kind] += 1
         count = self._counts[kind]
         if count <= TOLD_ONE_BY_ONE:
-            self._tell(f"{fault}{then}")
+            self._notify(f"{fault}{then}")
         elif str(count).strip("0") == "1":
-            self._tell(f"{fault}{then} ({count} times so far)")
+            self._notify(f"{fault}{then} ({count} times so far)")
 
     def _kept_stack(self, fault: Fault) -> str:
         """Write down where a hung worker was, and return that in words."""
@@ -104,7 +104,7 @@ class FaultLog:
     def keep(self, repro: Repro) -> None:
         """Write a repro file and say where it is."""
         path = write_repro(repro, self._crash)
-        self._tell(f"{repro.env_id}: seed {repro.seed} is set aside ({repro.error}); see {path}")
+        self._notify(f"{repro.env_id}: seed {repro.seed} is set aside ({repro.error}); see {path}")
 
 
 def write_traceback(crash: Path, text: str) -> Path | None:

@@ -16,7 +16,7 @@ from longhaul.core.hint import SCHEDULED, Facts, Rule
 from longhaul.core.spaces import ActionSpec, Discrete, MultiDiscrete
 from longhaul.core.task import Evaluation, Task
 from longhaul.hints.advisor import Hints
-from longhaul.hints.catalogue import choose_rules
+from longhaul.hints.catalog import choose_rules
 from longhaul.hints.learning import MOST_ENTROPY, SOLVED
 from longhaul.hints.speed import DEVICE, MACHINE_MEMORY
 

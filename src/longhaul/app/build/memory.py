@@ -45,8 +45,8 @@ class MemoryPlan:
             return ""
         return (
             f"this run needs {self.total / MEGABYTE:,.0f} MiB and the machine has "
-            f"{there / MEGABYTE:,.0f} MiB of memory; lower num_envs, collect.steps or the size of "
-            "the network"
+            f"{there / MEGABYTE:,.0f} MiB of memory; lower num_envs, collect.num_steps or "
+            "the size of the network"
         )
 
     def demand_room(self) -> None:
@@ -75,7 +75,7 @@ def memory_plan(config: RunConfig, task: Task) -> MemoryPlan:
     rollouts = 2 if config.collect.overlap else 1
     memory = sum(part.numel() * part.element_size() for part in policy.initial(1).values())
     sizes = {
-        "rollouts": rollouts * step * rows * config.collect.steps,
+        "rollouts": rollouts * step * rows * config.collect.num_steps,
         "policy memory": memory * rows,
         "weights": weights * (2 if config.collect.overlap else 1),
         "gradients and optimizer": 3 * weights,
@@ -93,8 +93,8 @@ def replay_plan(config: RunConfig, task: Task) -> ReplayPlan:
     policy = task.make_policy()
     length = sequence_length(
         config.learn.replay.length,
-        steps=collect.steps,
-        chunk=collect.chunk or collect.steps,
+        steps=collect.num_steps,
+        chunk=collect.chunk or collect.num_steps,
         recurrent=policy.recurrent,
     )
     action = empty_actions(spec, 1)
@@ -112,7 +112,7 @@ def replay_plan(config: RunConfig, task: Task) -> ReplayPlan:
         },
     )
     plan = ReplayPlan.of(layout, config.learn.replay)
-    plan.demand(config.num_envs * spec.rows * collect.steps // length)
+    plan.demand(config.num_envs * spec.rows * collect.num_steps // length)
     return plan
 
 
@@ -161,7 +161,7 @@ LARGEST_KEPT_BLOCK = 2**25
 
 
 def choose_device(
-    asked: str, *, require_gpu: bool, tell: Callable[[str], None] = lambda text: None
+    asked: str, *, require_gpu: bool, notify: Callable[[str], None] = lambda text: None
 ) -> torch.device:
     """Return the device the user asked for; falling back to the CPU is said, or is an error."""
     if asked == "auto":
@@ -179,7 +179,7 @@ def choose_device(
     if device.type == "cuda" and not torch.cuda.is_available():
         if require_gpu:
             raise ConfigError(f"device = {asked!r}: torch finds no CUDA device on this machine")
-        tell(f"device {asked!r} is not there: training on the CPU instead")
+        notify(f"device {asked!r} is not there: training on the CPU instead")
         return torch.device("cpu")
     if device.type not in ("cpu", "cuda"):
         raise ConfigError(f"device = {asked!r} is not supported; use auto, cpu, cuda or cuda:N")
@@ -194,7 +194,7 @@ def fix_torch(*, threads: int, deterministic: bool) -> None:
     keep_freed_memory()
     # The same switch as `use_deterministic_algorithms`, which imports the compiler: seconds.
     torch.set_deterministic_debug_mode("error" if deterministic else "default")
-    # Filling new tensors with NaN finds reads of uninitialised memory; it costs 5 % on images and
+    # Filling new tensors with NaN finds reads of uninitialized memory; it costs 5 % on images and
     # makes nothing more repeatable.
     # The module is given this property at run time, where a type checker cannot see it.
     options: Any = torch.utils.deterministic

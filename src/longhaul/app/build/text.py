@@ -23,11 +23,11 @@ SECONDS = 2.0
 
 
 @contextmanager
-def telling_if_slow(
-    tell: Callable[[str], None], text: str, *, seconds: float = SECONDS
+def notify_if_slow(
+    notify: Callable[[str], None], text: str, *, seconds: float = SECONDS
 ) -> Iterator[None]:
     """Tell `text` once if what is done inside takes longer than so many seconds."""
-    timer = threading.Timer(seconds, tell, (text,))
+    timer = threading.Timer(seconds, notify, (text,))
     timer.daemon = True
     timer.start()
     try:

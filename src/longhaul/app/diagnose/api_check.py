@@ -47,7 +47,7 @@ class GymnasiumId:
         return gym.make(self.env_id, disable_env_checker=True, **self.kwargs)
 
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def check_api(config: RunConfig) -> Conformity | None:
         warnings.simplefilter("always")
         problem = _problem(named)
     said = dict.fromkeys(
-        _COLOUR.sub("", str(one.message)).removeprefix("WARN: ")
+        _COLOR.sub("", str(one.message)).removeprefix("WARN: ")
         for one in caught
         if issubclass(one.category, UserWarning)
     )

@@ -88,7 +88,7 @@ def examine(
     request: TrialRequest | None = None,
     *,
     deadline_seconds: float = CHECK_SECONDS,
-    tell: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] = lambda line: None,
 ) -> Examination:
     """Look at the machine and, if one is named, at a task, whose environments may do anything."""
     machine = (*_versions(), *_machine())
@@ -105,7 +105,7 @@ def examine(
     if request is None or found.source is None:
         return Examination(findings)
     trials = run_trials(
-        found.source, config.env, request, reproducible=found.reproducible, tell=tell
+        found.source, config.env, request, reproducible=found.reproducible, notify=notify
     )
     return Examination(findings, trials)
 
@@ -187,7 +187,7 @@ def examine_task(config: RunConfig, enter: Enter) -> TaskExamination:
     return TaskExamination(tuple(findings), check.source, check.honest)
 
 
-def warm_up(tasks: Sequence[str], tell: Callable[[str], None]) -> None:
+def warm_up(tasks: Sequence[str], notify: Callable[[str], None]) -> None:
     """Make one environment of each task and step it once, so that later runs find it compiled.
 
     Without tasks, all that need no argument are taken; one that cannot be had here is told of.
@@ -200,10 +200,10 @@ def warm_up(tasks: Sequence[str], tell: Callable[[str], None]) -> None:
             if tasks:
                 raise
             if not isinstance(error, ConfigError):  # a task that needs an argument is no news
-                tell(f"{name}: {error}")
+                notify(f"{name}: {error}")
             continue
         if done:
-            tell(f"{name}: ready after {time.monotonic() - begin:.1f} s")
+            notify(f"{name}: ready after {time.monotonic() - begin:.1f} s")
 
 
 def _step_once(name: str) -> bool:

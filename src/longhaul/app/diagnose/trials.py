@@ -92,7 +92,7 @@ def run_trials(
     request: TrialRequest,
     *,
     reproducible: bool,
-    tell: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] = lambda line: None,
 ) -> Trials:
     """Try every mode and write each trial down as soon as it is over.
 
@@ -121,7 +121,7 @@ def run_trials(
                 report.write(json.dumps(asdict(row)) + "\n")
                 report.flush()
                 if number % max(1, request.trials // 10) == 0:
-                    tell(_progress(mode, number, request.trials, rows))
+                    notify(_progress(mode, number, request.trials, rows))
     done = Trials(tuple(rows), str(path))
     (request.output / SUMMARY).write_text(done.as_text() + "\n", encoding="utf-8")
     return done

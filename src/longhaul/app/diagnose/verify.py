@@ -153,7 +153,7 @@ def _lengthened(config: RunConfig, task: Task, trial: Interruption) -> RunConfig
             f"{config.total_iterations}; give a smaller number"
         )
     every = 1 if trial.kill else 0
-    steps = trial.iterations * config.collect.steps * config.num_envs * task.envs.spec.rows
+    steps = trial.iterations * config.collect.num_steps * config.num_envs * task.envs.spec.rows
     return replace(
         config,
         # A run that is over before its interruptions would be equal whatever resuming did.

@@ -222,7 +222,7 @@ class Agent:
             self._memory = clear_started(self._memory, started)
 
     def save(self, folder: Path, source: Mapping[str, Any]) -> dict[str, Any]:
-        """Write the policy into a folder and return its card; normalisers are in the weights."""
+        """Write the policy into a folder and return its card; normalizers are in the weights."""
         weights = save_tensors(
             {name: part.detach().cpu().contiguous() for name, part in self._weights().items()}
         )

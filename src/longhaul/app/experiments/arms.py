@@ -87,7 +87,7 @@ class _ArmJob(Job):
     planned: _Planned
 
 
-def train_arms(experiment: Experiment, tell: Tell) -> list[Path]:
+def train_arms(experiment: Experiment, notify: Tell) -> list[Path]:
     """Train every arm with every seed and return the runs.
 
     A run that is there already is not made again, one that was cut off goes on.
@@ -105,7 +105,7 @@ def train_arms(experiment: Experiment, tell: Tell) -> list[Path]:
         for number, (arm, seed) in enumerate(both, start=1)
     ]
     with experiment.place.open() as launch:
-        run_jobs(_Arms(experiment, jobs, launch, tell), experiment.place.jobs)
+        run_jobs(_Arms(experiment, jobs, launch, notify), experiment.place.jobs)
     return [_demand_finished(experiment, job) for job in jobs]
 
 
@@ -113,16 +113,16 @@ class _Arms:
     """Makes the runs that are not there yet, in order; the first that fails ends it."""
 
     def __init__(
-        self, experiment: Experiment, planned: Sequence[_Planned], launch: Launch, tell: Tell
+        self, experiment: Experiment, planned: Sequence[_Planned], launch: Launch, notify: Tell
     ) -> None:
-        self._experiment, self._launch, self._tell = experiment, launch, tell
+        self._experiment, self._launch, self._notify = experiment, launch, notify
         self._waiting = list(planned)
 
     def begin(self, live: Sequence[_ArmJob]) -> _ArmJob | None:
         """Begin or go on with the next run that is not finished."""
         while self._waiting:
             planned = self._waiting.pop(0)
-            self._tell(planned.words)
+            self._notify(planned.words)
             if _finished(self._experiment, planned) is None:
                 return self._start(planned)
         return None

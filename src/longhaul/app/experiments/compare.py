@@ -170,9 +170,9 @@ def _default_folder(paths: Sequence[Path], arms: dict[Path, str]) -> Path:
     return paths[0].resolve().parent / "comparisons" / slug(names.replace("'", "x")[:80])
 
 
-def compare_arms(experiment: Experiment, tell: Tell, *, out: Path | None = None) -> Compared:
+def compare_arms(experiment: Experiment, notify: Tell, *, out: Path | None = None) -> Compared:
     """Train every arm with every seed, then compare them."""
-    paths = train_arms(experiment, tell)
+    paths = train_arms(experiment, notify)
     return compare_runs(sorted(paths, key=_arm_order(experiment)), out=out)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from longhaul.app.artefacts.report import preset_differences, preset_name
+from longhaul.app.artifacts.report import preset_differences, preset_name
 from longhaul.app.build.sources import (
     ConfigSources,
     find_kind,

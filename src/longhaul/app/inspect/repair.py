@@ -113,10 +113,10 @@ class Counting:
     def of(config: RunConfig) -> Counting:
         """Return the rule of a configuration."""
         rows = build_task(config).envs.spec.rows
-        envs, steps = config.num_envs, config.collect.steps
+        envs, steps = config.num_envs, config.collect.num_steps
         return Counting(
             envs * rows * steps,
-            f"iteration * num_envs ({envs}) * rows ({rows}) * collect.steps ({steps})",
+            f"iteration * num_envs ({envs}) * rows ({rows}) * collect.num_steps ({steps})",
         )
 
     def filled(self, row: Row) -> Row:

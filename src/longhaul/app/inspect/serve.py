@@ -11,14 +11,14 @@ from longhaul.core.errors import ConfigError
 
 def serve_runs(
     root: Path,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
     *,
     host: str,
     port: int,
     token: str,
     allowed_hosts: Sequence[str],
 ) -> None:
-    """Serve the page until a signal; `tell` hears where it is."""
+    """Serve the page until a signal; `notify` hears where it is."""
     missing = [name for name in ("starlette", "uvicorn") if not importlib.util.find_spec(name)]
     if missing:
         raise ConfigError(
@@ -28,7 +28,7 @@ def serve_runs(
     from longhaul.web.server import Address, Service, serve
 
     def say(address: Address) -> None:
-        tell(f"the page of {root}: {address.as_text()}")
-        tell("stop it with Ctrl-C; the runs do not notice")
+        notify(f"the page of {root}: {address.as_text()}")
+        notify("stop it with Ctrl-C; the runs do not notice")
 
     serve(Service(root, host, port, token, tuple(allowed_hosts)), say)

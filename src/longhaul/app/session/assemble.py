@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from longhaul.app.artefacts.films import EvaluationFilms
-from longhaul.app.artefacts.records import TaskRecords
-from longhaul.app.artefacts.report import keep_panels
+from longhaul.app.artifacts.films import EvaluationFilms
+from longhaul.app.artifacts.records import TaskRecords
+from longhaul.app.artifacts.report import keep_panels
 from longhaul.app.build.components import (
     CollectorMonitor,
     build_collector,
@@ -57,7 +57,7 @@ from longhaul.runs.recorder import Recorder, Restoration
 
 
 def begin_with(
-    config: RunConfig, run: RunDirectory, tell: Callable[[str], None], policy: Policy
+    config: RunConfig, run: RunDirectory, notify: Callable[[str], None], policy: Policy
 ) -> None:
     """Give the policy the weights that `start_from` names, unless the run has checkpoints itself.
 
@@ -79,7 +79,7 @@ def begin_with(
             f"start_from = {config.start_from!r}: its network is another one ({reason}); take the "
             "same task options and the same [policy], or leave start_from empty"
         ) from error
-    tell(f"beginning with the weights of {place if loaded is None else loaded.path}")
+    notify(f"beginning with the weights of {place if loaded is None else loaded.path}")
 
 
 NOT_DETERMINISTIC = (
@@ -115,7 +115,7 @@ def assemble(session: Session) -> BuiltRun:
     schedule = build_schedule(config, task, initial)
     policy = build_policy(config, task, session.device)
     begin_with(config, run.directory, notify, policy)
-    summary = Summary(task.summarise, window=config.collect.window)
+    summary = Summary(task.summarize, window=config.collect.window)
     replay = build_replay(config, task, notify, monitoring.timer)
     training = session.stack.enter_context(ExitStack())
     learner = build_learner(config, policy, replay, training)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from longhaul.app.artefacts.report import Artefacts
+from longhaul.app.artifacts.report import Artifacts
 from longhaul.app.build.config import RunConfig
 from longhaul.app.evaluation.evaluate import Evaluated, EvaluationRequest, evaluate_run
 from longhaul.app.evaluation.suites import SuiteReport
@@ -121,7 +121,7 @@ def conclude(session: Session, built: BuiltRun) -> None:
     """
     recorder, display, timer = built.parts.recorder, session.display, session.monitoring.timer
     wants_report = session.options.report and session.run.config.report.at_end
-    artefacts = Artefacts(session.run, display.notice, session.log.note)
+    artifacts = Artifacts(session.run, display.notice, session.log.note)
     with session.stage(f"the {FINAL_EVALUATION}"):
         measured = measure_final(session, recorder.saved)
         if measured is not None:
@@ -131,10 +131,10 @@ def conclude(session: Session, built: BuiltRun) -> None:
             display.notice(measured.found.as_text())
     if wants_report:
         with session.stage("the films"), timer.stage("films"):
-            artefacts.write_media("" if measured is None else measured.found.checkpoint)
+            artifacts.write_media("" if measured is None else measured.found.checkpoint)
     session.log.finish(Status.FINISHED, session.reason)
     built.tracking.finish(session.log.note, display.notice)
     recorder.close_listeners()
     if wants_report:
         with session.stage("the report"), timer.stage("report"):
-            artefacts.write_report()
+            artifacts.write_report()

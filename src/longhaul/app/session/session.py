@@ -34,7 +34,7 @@ from longhaul.runs.signals import SignalRequests, Stopped
 from longhaul.runs.toml import write_toml
 
 AT_ONCE = "stopped at once by a second SIGINT"
-OUT_OF_MEMORY = "out of memory; lower num_envs, collect.steps or the size of the network"
+OUT_OF_MEMORY = "out of memory; lower num_envs, collect.num_steps or the size of the network"
 
 
 class Session:
@@ -74,7 +74,7 @@ class Session:
             self.signals = stack.enter_context(SignalRequests())
             fix_torch(threads=config.threads, deterministic=config.deterministic)
             self.device = choose_device(
-                config.device, require_gpu=options.require_gpu, tell=self.display.notice
+                config.device, require_gpu=options.require_gpu, notify=self.display.notice
             )
             stack.callback(self._say_how_to_continue)
             clocks = self.monitoring.clocks

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from longhaul.app.artefacts.records import opening_settings
+from longhaul.app.artifacts.records import opening_settings
 from longhaul.app.build.config import RunConfig
 from longhaul.app.build.metrics import declared_metrics
 from longhaul.app.build.sources import to_values
@@ -63,7 +63,7 @@ class Tracking:
             *self._trackers.values(),
         )
 
-    def check(self, tell: Callable[[str], None], *, is_new: bool) -> None:
+    def check(self, notify: Callable[[str], None], *, is_new: bool) -> None:
         """Wait until all are open; one that cannot be is an error, before the first step is taken.
 
         A run that goes on is not stopped by an outage when nobody may be there to read of it: it
@@ -72,12 +72,12 @@ class Tracking:
         for name, tracker in self._trackers.items():
             problem = tracker.opening_problem()
             if problem is None:
-                tell(f"{name} does not answer; the run goes on and sends it everything later")
+                notify(f"{name} does not answer; the run goes on and sends it everything later")
             elif problem and is_new:
                 self._trackers.pop(name).close()  # the error says all there is to say
                 raise UnusableTrackerError(name, problem)
             elif problem:
-                tell(f"{UnusableTrackerError(name, problem)}; it is tried again every minute")
+                notify(f"{UnusableTrackerError(name, problem)}; it is tried again every minute")
 
     def film(self, progress: Progress, rank: int, path: Path) -> None:
         """Show a film of an evaluation everywhere; its rank, 1 for the worst episode, names it."""
@@ -90,7 +90,7 @@ class Tracking:
         for tracker in self._trackers.values():
             tracker.conclude(progress, scalars)
 
-    def finish(self, note: WriteNote, tell: Callable[[str], None]) -> None:
+    def finish(self, note: WriteNote, notify: Callable[[str], None]) -> None:
         """Wait for all, then say and write down what one did not get; once is enough."""
         trackers, self._trackers = self._trackers, {}
         for name, tracker in trackers.items():
@@ -100,7 +100,7 @@ class Tracking:
                 continue
             why = tally.problem or "it was too slow"
             lost = f"{tally.dropped + tally.failed} points" if tally.is_finished else "points"
-            tell(f"{name} lacks {lost} of this run ({why}); the run directory has them all")
+            notify(f"{name} lacks {lost} of this run ({why}); the run directory has them all")
             note(
                 "tracker_lost_points",
                 tracker=name,

@@ -146,7 +146,7 @@ def take_next(board: Array, member: int) -> int:
 
 
 @kernel
-def _labour(board: Array, left: Array, member: int) -> None:
+def _labor(board: Array, left: Array, member: int) -> None:
     """Take simulators until there are none."""
     done = 0
     index = take_next(board, member)
@@ -196,7 +196,7 @@ def _build_runs(stamp: int) -> tuple[Any, Any, Any]:
             if not _changes(board, RUNS, seen, patience):
                 _sleep(board, RUNS, seen, NEWS, SLEEPERS)
             seen = load(board, RUNS)
-            _labour(board, left, member)
+            _labor(board, left, member)
 
     @entry
     def lead(board: Array, left: Array, table: Array, patience: int) -> int:
@@ -211,7 +211,7 @@ def _build_runs(stamp: int) -> tuple[Any, Any, Any]:
         add(board, RUNS, 1)
         if load(board, SLEEPERS):
             _wake(board, NEWS)
-        _labour(board, left, 0)
+        _labor(board, left, 0)
         if not _changes(board, ENDED, before, patience):
             _sleep(board, ENDED, before, FINISH, LEADER_SLEEPS)
         return int(np.count_nonzero(left))

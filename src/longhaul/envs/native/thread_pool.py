@@ -147,8 +147,8 @@ def run_alone(chain: Chain, left: Array, begin: int, end: int) -> int:
     return count
 
 
-Labour = Callable[[Any, int, int], int]
-"""`labour(pointer, index, member)`: its arguments are `fetch(pointer)`, `index` is the simulator,
+Labor = Callable[[Any, int, int], int]
+"""`labor(pointer, index, member)`: its arguments are `fetch(pointer)`, `index` is the simulator,
 `member` the thread of a crew. Any answer but 0 leaves the rest of the chain to Python."""
 
 _compiled: list[Any] = []
@@ -177,17 +177,17 @@ class Chain:
         return Chain(*self.links[done:])
 
 
-def bind(labour: Labour, arguments: tuple[Any, ...]) -> Link:
-    """Return a labour with its arguments, compiled once per machine for such arguments."""
+def bind(labor: Labor, arguments: tuple[Any, ...]) -> Link:
+    """Return a labor with its arguments, compiled once per machine for such arguments."""
     kind = cast(Any, numba).typeof(arguments)
-    return Link(_address(labour, kind), words_of(arguments), arguments)
+    return Link(_address(labor, kind), words_of(arguments), arguments)
 
 
 @functools.cache
-def _address(labour: Labour, kind: Any) -> int:
+def _address(labor: Labor, kind: Any) -> int:
     # Numba's types know neither its pointers nor the options of its callbacks.
     pointer, callback = cast(Any, types).CPointer(kind), cast(Any, numba.cfunc)
     signature = types.int64(pointer, types.int64, types.int64)
-    compiled = callback(signature, nopython=True, cache=True, error_model="numpy")(labour)
+    compiled = callback(signature, nopython=True, cache=True, error_model="numpy")(labor)
     _compiled.append(compiled)
     return int(compiled.address)

@@ -119,7 +119,7 @@ class Supervisor:
     def renew(self, worker: int, why: str) -> JobOutcome:
         """Put a new process in place of one that did nothing wrong."""
         outcome = JobOutcome()
-        self._tell(self._fault("leaked", worker, WorkerStage.IDLE, why))
+        self._notify(self._fault("leaked", worker, WorkerStage.IDLE, why))
         self._fleet.dismiss(worker)
         if not self._episodes.can_replay:
             self._give_up_all(worker, AbandonedEpisode(-1, "leaked", "idle", why), outcome)
@@ -175,7 +175,7 @@ class Supervisor:
             else None
         )
         fault = self._fault(loss.kind, loss.worker, loss.stage, loss.error, env=blamed)
-        self._tell(
+        self._notify(
             replace(fault, pid=loss.pid, traceback=loss.traceback, seconds=loss.seconds or None)
         )
         stage = loss.stage.name.lower()
@@ -196,7 +196,7 @@ class Supervisor:
         env, name = failure.env, stage.name.lower()
         kind: FaultKind = "unusable" if failure.unusable else "raised"
         fault = self._fault(kind, self._worker_of[env], stage, failure.error, env=env)
-        self._tell(replace(fault, traceback=failure.traceback))
+        self._notify(replace(fault, traceback=failure.traceback))
         self._broken.add(env)
         given_up = AbandonedEpisode(env, kind, name, failure.error, failure.traceback)
         if failure.unusable:
@@ -236,7 +236,7 @@ class Supervisor:
                         seconds = round(time.monotonic() - began, 3)
                         words = "another process took its place"
                         fault = self._fault("replaced", worker, WorkerStage.IDLE, words)
-                        self._tell(replace(fault, seconds=seconds))
+                        self._notify(replace(fault, seconds=seconds))
                 continue
             broken = [
                 env
@@ -256,7 +256,7 @@ class Supervisor:
         last = "" if loss is None else f" (last: {loss.kind} in {loss.stage.name.lower()})"
         for env in self._shares[worker]:
             outcome.retired[env] = f"worker {worker} is given up: {why}{last}"
-        self._tell(self._fault("retired", worker, WorkerStage.IDLE, why + last))
+        self._notify(self._fault("retired", worker, WorkerStage.IDLE, why + last))
         return False
 
     def _start(self, workers: Sequence[int], outcome: JobOutcome) -> None:
@@ -272,7 +272,7 @@ class Supervisor:
                 failure = result.raised[0]
                 fault = self._fault("raised", worker, WorkerStage.CONSTRUCT, failure.error)
                 self._fleet.dismiss(worker)
-                self._tell(replace(fault, traceback=failure.traceback))
+                self._notify(replace(fault, traceback=failure.traceback))
                 self._count_construct_failure(worker, failure.error, failure.traceback)
             else:
                 self.budget.constructed(worker)
@@ -318,7 +318,7 @@ class Supervisor:
         fault = self._fault(
             "not_reproducible", self._worker_of[env], WorkerStage.REPLAY, error, env=env
         )
-        self._tell(replace(fault, traceback=traceback))
+        self._notify(replace(fault, traceback=traceback))
         self._give_up(
             AbandonedEpisode(env, "not_reproducible", "replay", error, traceback), outcome
         )
@@ -329,11 +329,11 @@ class Supervisor:
         what, failed, error = str(mark["stage"]).partition(CLOSE_FAILED)
         if failed and not what:
             fault = self._fault("raised", mark["worker"], WorkerStage.CLOSE, error, env=mark["env"])
-            self._tell(fault)
+            self._notify(fault)
 
     def _tell_stuck(self, stuck: Stuck) -> None:
         fault = self._fault("stuck", stuck.worker, stuck.stage, "gives no answer", env=stuck.env)
-        self._tell(replace(fault, seconds=stuck.seconds))
+        self._notify(replace(fault, seconds=stuck.seconds))
 
     def _fault(
         self,
@@ -358,5 +358,5 @@ class Supervisor:
             last_actions=episodes.last_actions(env),
         )
 
-    def _tell(self, fault: Fault) -> None:
+    def _notify(self, fault: Fault) -> None:
         self._listeners.on_fault(fault)

@@ -316,7 +316,7 @@ def _step_order(envs: Sequence[int], fresh: Collection[int]) -> Order:
 
 
 def share_out(count: int, workers: int) -> dict[int, tuple[int, ...]]:
-    """Return the envs of each worker: as even as can be, neighbours together."""
+    """Return the envs of each worker: as even as can be, neighbors together."""
     if workers < 0:
         raise ConfigError(
             f"env.processes.workers = {workers}: give 0 for one per core, or a number"

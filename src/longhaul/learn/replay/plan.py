@@ -124,5 +124,5 @@ class ReplayPlan:
         remedy = "capacity" if self.sequences == self.wanted else "memory_megabytes"
         raise ConfigError(
             f"replay keeps {keeps:,} transitions, but one rollout brings {brings:,}; "
-            f"raise learn.replay.{remedy}, or lower num_envs or collect.steps"
+            f"raise learn.replay.{remedy}, or lower num_envs or collect.num_steps"
         )

@@ -19,7 +19,7 @@ def sequence_length(wanted: int, *, steps: int, chunk: int, recurrent: bool) -> 
         return max(length for length in range(1, LONGEST + 1) if steps % length == 0)
     if steps % wanted:
         raise ConfigError(
-            f"learn.replay.length = {wanted} must divide collect.steps = {steps}, "
+            f"learn.replay.length = {wanted} must divide collect.num_steps = {steps}, "
             "so that sequences end where rollouts do"
         )
     if recurrent and wanted % chunk:

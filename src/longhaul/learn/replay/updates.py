@@ -16,10 +16,10 @@ from longhaul.learn.config import (
     REPLAY_BETA,
     REPLAY_POLICY_WEIGHT,
     REPLAY_WEIGHT,
-    VALUE_WEIGHT,
+    VF_COEF,
     OnPolicyConfig,
 )
-from longhaul.learn.losses import normalised, value_error, vtrace_policy_gradient
+from longhaul.learn.losses import normalized, value_error, vtrace_policy_gradient
 from longhaul.learn.minibatches import VTraceInputs, vtrace_returns
 from longhaul.learn.optimizer import GuardedOptimizer
 from longhaul.learn.replay.buffer import LEAST_PRIORITY, PrioritizedReplay
@@ -72,8 +72,8 @@ class ReplayUpdates:
         # [L, B] flattened: the row is the remainder.
         weight = drawn.weight.to(steps.value.device)[steps.places % rollout.rows]
         advantage = steps.advantage
-        if self._config.normalise_advantage:
-            advantage = normalised(advantage)
+        if self._config.normalize_advantage:
+            advantage = normalized(advantage)
         # w (-rho A log pi(a|x)) and w (V(x) - v)^2, w = (n P)^-beta of the sequence
         policy_loss = vtrace_policy_gradient(
             steps.log_prob, weight * steps.rho, advantage, name="replay/policy_loss"
@@ -81,7 +81,7 @@ class ReplayUpdates:
         value_loss = value_error(steps.value, steps.target, weight, name="replay/value_loss")
         replay_weight = settings[REPLAY_WEIGHT]
         loss = (replay_weight * settings[REPLAY_POLICY_WEIGHT]) * policy_loss + (
-            replay_weight * settings[VALUE_WEIGHT]
+            replay_weight * settings[VF_COEF]
         ) * value_loss
         loss.backward()
         measures = {

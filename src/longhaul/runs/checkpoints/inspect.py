@@ -214,7 +214,7 @@ def remove_surplus(
 def spread_out(steps: Mapping[Path, int], count: int) -> list[Path]:
     """Return so many checkpoints as evenly over the run as there are, in order of their steps.
 
-    The first and the last are among them; of the others, the one with the nearest neighbours goes
+    The first and the last are among them; of the others, the one with the nearest neighbors goes
     until few enough are left.
     """
     if count < 1:

@@ -109,7 +109,7 @@ class Reporting:
     """Where a watchdog finds workers, and whom it tells."""
 
     crash: Path
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
     note: Callable[..., None]
     """Writes one event with its facts into the sessions."""
     workers: Callable[[], Sequence[Workers]] = tuple
@@ -176,7 +176,7 @@ class Watchdog:
             case Stall() as stall:
                 self._dump(stall)
             case Recovery(stage, seconds):
-                self._reporting.tell(f"the run goes on: {stage!r} took {seconds:.0f} s")
+                self._reporting.notify(f"the run goes on: {stage!r} took {seconds:.0f} s")
                 self._reporting.note("stall_over", stage=stage, seconds=round(seconds, 1))
 
     def _dump(self, stall: Stall) -> None:
@@ -188,7 +188,7 @@ class Watchdog:
             f"(limit {stall.limit:.0f} s), at {where}"
         )
         path = self._write(f"stall-{stall.stage}", headline, own, others)
-        self._reporting.tell(f"{headline}; see {path}" if path else headline)
+        self._reporting.notify(f"{headline}; see {path}" if path else headline)
         self._reporting.note(
             "stall",
             stage=stall.stage,
@@ -215,7 +215,7 @@ class Watchdog:
         )
         path = self._keep("slow-steps", "\n\n".join([headline, *self._slow_stacks]))
         self._slow_stacks = []
-        self._reporting.tell(f"{headline}; see {path}" if path else headline)
+        self._reporting.notify(f"{headline}; see {path}" if path else headline)
         self._reporting.note(
             "slow_steps",
             seconds=round(slow.seconds, 2),
@@ -300,7 +300,7 @@ class Watchdog:
         self._held.close()
         self._held = self._held_path.open("wb")
         headline = f"native code held up the whole interpreter, at {where}"
-        self._reporting.tell(f"{headline}; see {path}")
+        self._reporting.notify(f"{headline}; see {path}")
         self._reporting.note("interpreter_held", where=where, file=path.name)
 
     def _disarm(self) -> None:

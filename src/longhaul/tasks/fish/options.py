@@ -158,7 +158,7 @@ ESCAPE_BOOST: Setting[float] = Setting(
     "fish.escape_boost", 0.75, "Share of the top speed fish start with", low=0.0, high=1.0
 )
 DENSITY_PENALTY: Setting[float] = Setting(
-    "fish.density_penalty", 0.0, "Cost of neighbours beyond the target, per step", low=0.0
+    "fish.density_penalty", 0.0, "Cost of neighbors beyond the target, per step", low=0.0
 )
 SCHOOL_SIZE: Setting[int] = Setting(
     "fish.school_size", 25, "Fish of a school; the rows above are empty", low=1, high=25
@@ -181,7 +181,7 @@ class FishStartOptions:
     escape_jitter: float = 0.35
     """Standard deviation of that direction, in radians."""
     spawn_jitter: float = 1.6
-    """Predators start within this distance of the centre."""
+    """Predators start within this distance of the center."""
     pre_roll_steps: int = 16
     """Steps predators take before the episode begins."""
     pre_roll_angle_jitter: float = 0.3
@@ -256,20 +256,20 @@ class PredatorOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class NeighbourOptions:
+class NeighborOptions:
     """What fish know of each other."""
 
     inputs: bool = False
-    """Show each fish a summary of its neighbours: 7 inputs more."""
+    """Show each fish a summary of its neighbors: 7 inputs more."""
     radius: float = 3.0
-    """How far neighbours are seen."""
+    """How far neighbors are seen."""
     average_count: int = 6
-    """How many of the nearest make the mean way to the neighbours; full density is this many."""
+    """How many of the nearest make the mean way to the neighbors; full density is this many."""
 
     def __post_init__(self) -> None:
         if not self.radius > 0 or self.average_count < 1:
             raise ConfigError(
-                "options.neighbours.radius must be above 0 and average_count at least 1, not "
+                "options.neighbors.radius must be above 0 and average_count at least 1, not "
                 f"{self.radius} and {self.average_count}"
             )
 
@@ -280,17 +280,17 @@ class FishRewardOptions:
 
     kind: Literal["plain", "original"] = "plain"
     """`plain`: a little for every step alive and a penalty at death. `original`: the
-    predecessor's, with its bonus for the predator's neighbourhood."""
+    predecessor's, with its bonus for the predator's neighborhood."""
     alive: float = 0.01
     """plain: for every step survived."""
     death: float = 1.0
     """plain: lost by dying."""
     density_penalty: float = 0.0
-    """Cost of neighbours beyond the target; the setting `fish.density_penalty`."""
+    """Cost of neighbors beyond the target; the setting `fish.density_penalty`."""
     density_target: float = 0.4
-    """Density that costs nothing, as a share of `neighbours.average_count`."""
+    """Density that costs nothing, as a share of `neighbors.average_count`."""
     divergence: float = 0.0
-    """Worth of neighbours that swim away."""
+    """Worth of neighbors that swim away."""
 
     def __post_init__(self) -> None:
         _demand_between("reward.density_target", self.density_target, 0.0, 1.0)
@@ -326,7 +326,7 @@ class FishOptions:
     """How an episode begins."""
     predator: PredatorOptions = field(default_factory=PredatorOptions)
     """Who hunts."""
-    neighbours: NeighbourOptions = field(default_factory=NeighbourOptions)
+    neighbors: NeighborOptions = field(default_factory=NeighborOptions)
     """What fish know of each other."""
     reward: FishRewardOptions = field(default_factory=FishRewardOptions)
     """What fish are paid."""

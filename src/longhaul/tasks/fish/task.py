@@ -19,7 +19,7 @@ from longhaul.tasks.fish.evaluation.evaluation import METRICS as EVALUATION_METR
 from longhaul.tasks.fish.evaluation.evaluation import SCORE, suites
 from longhaul.tasks.fish.hard_starts.mix import run_mix
 from longhaul.tasks.fish.hard_starts.plan import METRICS as TAIL_METRICS
-from longhaul.tasks.fish.hard_starts.plan import plan_tail, summarise_tail
+from longhaul.tasks.fish.hard_starts.plan import plan_tail, summarize_tail
 from longhaul.tasks.fish.hard_starts.queue import TAIL_TYPE
 from longhaul.tasks.fish.lab.exports import (
     ALIASES,
@@ -84,7 +84,7 @@ def build(request: TaskRequest) -> Task:
         name="fish",
         envs=envs,
         make_policy=lambda: build_policy(envs.spec, request.policy),
-        summarise=summarise,
+        summarize=summarize,
         settings=(*options.settings(), *tail.settings, *steering.settings),
         metrics=(*METRICS, *EVALUATION_METRICS, *TAIL_METRICS, *GATE_METRICS),
         aliases=ALIASES,
@@ -108,7 +108,7 @@ def task_envs(options: FishOptions, library: tuple[tuple[str, FishStart], ...] =
     return fish_envs(options, library=library)
 
 
-def summarise(episodes: Sequence[Episode]) -> Metrics:
+def summarize(episodes: Sequence[Episode]) -> Metrics:
     """Return the fish's own figures of a rollout; absent where nothing was measured."""
     whole = [episode for episode in episodes if episode.reason not in ("cut", FORCED)]
     return {
@@ -123,7 +123,7 @@ def summarise(episodes: Sequence[Episode]) -> Metrics:
         **_mean("env/final_num_alive", episodes, lambda e: e.metrics["final_num_alive"]),
         **_mean("env/avg_num_alive", episodes, lambda e: e.metrics["avg_num_alive"]),
         **first_deaths(episodes),
-        **summarise_tail(episodes),
+        **summarize_tail(episodes),
     }
 
 
@@ -155,8 +155,8 @@ VARIANTS = (
     EnvVariant("base inputs, 250 fish", {"inputs": "world", "fish": 250}, 13),
     EnvVariant("own frame, 25 fish", {"fish": 25}, 128),
     EnvVariant("own frame, 250 fish", {"fish": 250}, 13),
-    EnvVariant("neighbours, 25 fish", {"fish": 25, "neighbours": {"inputs": True}}, 128),
-    EnvVariant("neighbours, 250 fish", {"fish": 250, "neighbours": {"inputs": True}}, 13),
+    EnvVariant("neighbors, 25 fish", {"fish": 25, "neighbors": {"inputs": True}}, 128),
+    EnvVariant("neighbors, 250 fish", {"fish": 250, "neighbors": {"inputs": True}}, 13),
 )
 
 TASK = TaskKind(
@@ -220,7 +220,7 @@ PANELS = (
     Panel("Density penalty and first deaths", ("fish.density_penalty",),
           name="penalty_vs_first_death", right=("env/first_death_step",)),
     Panel("Density penalty and entropy weight", ("fish.density_penalty",),
-          name="penalty_vs_entropy", right=("learn.entropy_weight",)),
+          name="penalty_vs_entropy", right=("learn.ent_coef",)),
     Panel(
         "Death steps at every evaluation",
         ("dead",),

@@ -55,7 +55,7 @@ def build(request: TaskRequest) -> Task:
         name=f"gym:{request.argument}",
         envs=known.envs,
         make_policy=lambda: build_policy(spec, request.policy),
-        summarise=no_figures,
+        summarize=no_figures,
         evaluation=Evaluation(solved=known.solved),
         warnings=image_warnings(spec, request.policy),
         facts={"episodes.limit_key": "options.max_episode_steps"},

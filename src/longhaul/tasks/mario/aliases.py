@@ -93,7 +93,7 @@ _FIELDS: tuple[tuple[str, str, str], ...] = (
     ("adaptive_ratio_fallback", "events.jsonl: schedule", "no metric, no change"),
     ("adaptive_distance_weight", "reward.progress", ""),
     ("adaptive_distance_weight_effective", "reward.progress", "the setting is what is in force"),
-    ("adaptive_entropy_beta", "learn.entropy_weight", ""),
+    ("adaptive_entropy_beta", "learn.ent_coef", ""),
     ("adaptive_lr_scale", "learn.learning_rate", ""),
     ("adaptive_error", "sessions.jsonl: failed", "a controller that fails ends the run"),
     ("auto_bootstrap_triggered", "env/helping", "2 while it lasts"),

@@ -109,7 +109,7 @@ class MarioEnv(gym.Env[Any, np.int64]):
         return self._batch.one(), float(slots.reward[0]), terminated, truncated, info
 
     def render(self) -> Any:
-        """Return the present picture, 240 x 256 in colour."""
+        """Return the present picture, 240 x 256 in color."""
         return None if self.render_mode is None else self._batch.games.frame(0)
 
     def close(self) -> None:

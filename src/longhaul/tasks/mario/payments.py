@@ -14,7 +14,7 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting, Settings
 from longhaul.core.state import State
 from longhaul.envs.native.jit import fetch, integer, kernel
-from longhaul.envs.native.thread_pool import Labour, Link, bind
+from longhaul.envs.native.thread_pool import Labor, Link, bind
 from longhaul.tasks.mario.game.memory import game_stamp
 from longhaul.tasks.mario.game.reward import (
     AREA_SLOT,
@@ -214,7 +214,7 @@ def _pay_one(own: Array, kept: Array, weights: Array, every: int, paid: Array) -
         paid[T_STAGNATION] = weights[W_STAGNATION]
 
 
-def _build(stamp: int) -> Labour:
+def _build(stamp: int) -> Labor:
     def pay(pointer: Any, index: int, member: int) -> int:
         """Write terms and reward of a game."""
         _ = stamp

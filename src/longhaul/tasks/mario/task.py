@@ -108,7 +108,7 @@ def build(request: TaskRequest) -> Task:
         name=f"mario:{request.argument}" if request.argument else "mario",
         envs=envs,
         make_policy=make_policy,
-        summarise=summarise,
+        summarize=summarize,
         settings=settings_of(options),
         metrics=(*METRICS, *EVALUATION_METRICS),
         aliases=ALIASES,
@@ -149,7 +149,7 @@ def settings_of(options: MarioOptions) -> tuple[Setting[Any], ...]:
     return (*options.reward.settings(), STAGES, script, *(hard if starts.is_on else ()))
 
 
-def summarise(episodes: Sequence[Episode]) -> Metrics:
+def summarize(episodes: Sequence[Episode]) -> Metrics:
     """Return Mario's own figures of a rollout; absent where no episode ended."""
     if not episodes:
         return {}

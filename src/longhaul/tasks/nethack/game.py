@@ -154,10 +154,10 @@ PALETTE = np.array(
     ],
     np.float32,
 )
-"""Colours of the terminal, dark ones lifted so that they can be seen in a film."""
+"""Colors of the terminal, dark ones lifted so that they can be seen in a film."""
 BACKGROUND = np.array((12, 12, 18), np.float32)
 LETTERS = 128
-COLOUR_BITS = 15
+COLOR_BITS = 15
 
 
 @lru_cache(maxsize=1)
@@ -180,10 +180,10 @@ def letter_shapes() -> NDArray[np.float32]:
     return shapes
 
 
-def draw_terminal(letters: Array, colours: Array) -> NDArray[np.uint8]:
-    """Return the picture [height, width, 3] of letters and colours [lines, columns]."""
+def draw_terminal(letters: Array, colors: Array) -> NDArray[np.uint8]:
+    """Return the picture [height, width, 3] of letters and colors [lines, columns]."""
     shapes = letter_shapes()[np.minimum(letters, LETTERS - 1)]  # [lines, columns, height, width]
-    ink = PALETTE[colours & COLOUR_BITS] - BACKGROUND
+    ink = PALETTE[colors & COLOR_BITS] - BACKGROUND
     picture = BACKGROUND + shapes[..., None] * ink[:, :, None, None, :]
     lines, columns, height, width = shapes.shape
     flat = picture.transpose(0, 2, 1, 3, 4).reshape(lines * height, columns * width, 3)

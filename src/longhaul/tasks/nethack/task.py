@@ -74,7 +74,7 @@ def build(request: TaskRequest) -> Task:
         name="nethack",
         envs=envs,
         make_policy=lambda: build_policy(envs.spec, request.policy),
-        summarise=summarise,
+        summarize=summarize,
         metrics=(*METRICS, *EVALUATION_METRICS),
         evaluation=Evaluation(
             metric=SCORE, suite=suites(options), during=REHEARSAL, final=(HELD_OUT,)
@@ -101,7 +101,7 @@ def build(request: TaskRequest) -> Task:
     )
 
 
-def summarise(episodes: Sequence[Episode]) -> Metrics:
+def summarize(episodes: Sequence[Episode]) -> Metrics:
     """Return NetHack's own figures of a rollout; absent where no game ended."""
     if not episodes:
         return {}

@@ -191,7 +191,7 @@ STATE_VERSION = "longhaul-nethack-1"
 
 @dataclass(frozen=True, slots=True)
 class StateBlock:
-    """A run of neighbouring entries of the state vector."""
+    """A run of neighboring entries of the state vector."""
 
     name: str
     size: int
@@ -199,9 +199,9 @@ class StateBlock:
 
 
 BLOCKS = (
-    StateBlock("belief", 30, "the status line, normalised, and which prompt is open"),
+    StateBlock("belief", 30, "the status line, normalized, and which prompt is open"),
     StateBlock("history", 12, "what the last steps were and what they brought"),
-    StateBlock("near", 32, "of each neighbouring cell: can be entered, hostile, object, unseen"),
+    StateBlock("near", 32, "of each neighboring cell: can be entered, hostile, object, unseen"),
     StateBlock(
         "compass", 32, "first move of the shortest path to frontier, way down, object, hostile"
     ),

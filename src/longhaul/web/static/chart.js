@@ -6,7 +6,7 @@ const height = () => (window.innerWidth < 600 ? 150 : 190);
 const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
 const AXIS_FONT = "11px system-ui, sans-serif";
 
-export const colour = (at) => {
+export const color = (at) => {
   const style = getComputedStyle(document.documentElement);
   return style.getPropertyValue(`--series-${(at % 8) + 1}`).trim();
 };
@@ -143,7 +143,7 @@ export class Chart {
     const distr = this.view.log ? 3 : 1;
     const hasRight = lines.some((line) => line.right);
     const bands = lines.flatMap(({ kind, tint, strength }, at) => (
-      kind === "high" ? [{ series: [at + 1, at + 2], fill: `${colour(tint)}${strength ? "3a" : "1f"}` }] : []
+      kind === "high" ? [{ series: [at + 1, at + 2], fill: `${color(tint)}${strength ? "3a" : "1f"}` }] : []
     ));
     return {
       width: Math.max(this.place.clientWidth, 200),
@@ -210,7 +210,7 @@ export class Chart {
   }
 
   series({ kind, label, tint, right }) {
-    const stroke = colour(tint);
+    const stroke = color(tint);
     const thin = { raw: { stroke: `${stroke}55`, width: 1 }, high: { stroke: "transparent", width: 0 }, low: { stroke: "transparent", width: 0 } };
     return {
       label, scale: right ? "right" : "y", spanGaps: true, points: { show: false }, stroke, width: 1.8,

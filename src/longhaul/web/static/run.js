@@ -1,5 +1,5 @@
 // A run's page: curves of one or several runs, live, and everything else the first of them tells.
-import { Chart, colour, dash } from "./chart.js";
+import { Chart, color, dash } from "./chart.js";
 import { byId, make, runAddress, runLabel, setText, svg } from "./dom.js";
 import { chartSpecs } from "./families.js";
 import {
@@ -226,7 +226,7 @@ function showLegend() {
   byId("legend").replaceChildren(...view.runs.map((id, at) => make(
     "li", {},
     svg("svg", { width: 26, height: 8, "aria-hidden": "true" }, svg("line", {
-      x1: 0, y1: 4, x2: 26, y2: 4, stroke: colour(at), "stroke-width": 2.5, "stroke-dasharray": dash(at).join(" ") || "none",
+      x1: 0, y1: 4, x2: 26, y2: 4, stroke: color(at), "stroke-width": 2.5, "stroke-dasharray": dash(at).join(" ") || "none",
     })),
     make("a", { href: runAddress([id]), title: id }, view.label(id)),
     view.runs.length > 1

@@ -46,7 +46,7 @@ export function followTheme(changed = () => {}) {
     const theme = chosen ?? (dark.matches ? "dark" : "light");
     document.documentElement.dataset.theme = theme;
     setText(button, theme === "dark" ? "Light" : "Dark");
-    button.setAttribute("aria-label", `Switch to ${theme === "dark" ? "light" : "dark"} colours`);
+    button.setAttribute("aria-label", `Switch to ${theme === "dark" ? "light" : "dark"} colors`);
     changed();
   };
   button.addEventListener("click", () => {

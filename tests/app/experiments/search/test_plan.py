@@ -49,7 +49,7 @@ def test_an_unknown_key_is_told_with_the_nearest_one() -> None:
 
 def test_a_value_the_config_refuses_is_told_before_anything_is_trained() -> None:
     with pytest.raises(ConfigError, match=r"int:0\.\.4: learn\.epochs = 0 must be at least 1"):
-        make_plan(request(space=("learn.epochs=int:0..4",)))
+        make_plan(request(space=("learn.n_epochs=int:0..4",)))
 
 
 def test_a_misspelt_metric_is_told_with_the_nearest_one() -> None:
@@ -64,18 +64,18 @@ def test_the_objective_is_the_task_s_score_unless_named() -> None:
 
 def test_single_dimensions_replace_the_task_s_own_unless_they_are_asked_for() -> None:
     assert list(make_plan(request()).space) == ["learn.learning_rate"]
-    both = make_plan(request(space=("default", "learn.epochs=int:2..3"))).space
+    both = make_plan(request(space=("default", "learn.n_epochs=int:2..3"))).space
     assert len(both) == len(default_space("probe:chase"))
-    assert both["learn.epochs"].text == "learn.epochs=int:2..3"
+    assert both["learn.n_epochs"].text == "learn.n_epochs=int:2..3"
 
 
 def test_a_ramp_moves_with_the_value_it_begins_at() -> None:
-    plan = make_plan(SearchRequest("mario:standin", space=(RATE, "learn.epochs=int:1..3")))
+    plan = make_plan(SearchRequest("mario:standin", space=(RATE, "learn.n_epochs=int:1..3")))
     config = plan.config({"learn.learning_rate": 7e-5})
     ramp = next(t for t in config.schedule if t["setting"] == "learn.learning_rate")
     assert config.learn.learning_rate == 7e-5
     assert (ramp["start"], ramp["end"]) == (7e-5, pytest.approx(5e-6))
-    assert plan.config({"learn.epochs": 2}).schedule == plan.base.schedule
+    assert plan.config({"learn.n_epochs": 2}).schedule == plan.base.schedule
 
 
 def test_a_setting_that_others_steer_is_refused() -> None:
@@ -92,14 +92,14 @@ def test_a_setting_that_others_steer_is_refused() -> None:
 def test_a_trial_is_measured_in_every_stage_and_spared_the_rest() -> None:
     plan = make_plan(request(timesteps=200_000))
     config = plan.trial(3, {"learn.learning_rate": 1e-3}).config
-    steps = config.collect.steps * config.num_envs * plan.rows
+    steps = config.collect.num_steps * config.num_envs * plan.rows
     assert config.evaluate.every_iterations == 200_000 // steps // STAGES
     assert (config.evaluate.final_episodes, config.checkpoint.keep_last) == (0, 1)
     assert (config.name, config.seed, config.total_timesteps) == ("search-0003", 4, 200_000)
 
 
 def test_the_best_values_train_the_same_but_for_the_trial_s_own_affairs(tmp_path: Path) -> None:
-    overrides = ("learn.epochs=2", "num_envs=8")
+    overrides = ("learn.n_epochs=2", "num_envs=8")
     plan = make_plan(request(timesteps=5_000, overrides=overrides))
     params = {"learn.learning_rate": 3.3e-3}
     file = tmp_path / "best.toml"
@@ -113,10 +113,10 @@ def test_the_best_values_train_the_same_but_for_the_trial_s_own_affairs(tmp_path
 
 
 def test_the_best_values_of_a_preset_need_no_preset(tmp_path: Path) -> None:
-    plan = make_plan(SearchRequest("fish", preset="steady", space=("learn.epochs=int:1..3",)))
+    plan = make_plan(SearchRequest("fish", preset="steady", space=("learn.n_epochs=int:1..3",)))
     file = tmp_path / "best.toml"
-    file.write_text(write_toml(plan.best_values({"learn.epochs": 2})))
-    asked = resolve(ConfigSources("fish", preset="steady", overrides=("learn.epochs=2",)))
+    file.write_text(write_toml(plan.best_values({"learn.n_epochs": 2})))
+    asked = resolve(ConfigSources("fish", preset="steady", overrides=("learn.n_epochs=2",)))
     assert resolve(ConfigSources("fish", file=file)) == asked
 
 

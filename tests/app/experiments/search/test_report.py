@@ -38,7 +38,7 @@ def test_the_best_file_trains_with_the_best_values(searched: Searched) -> None:
     assert searched.findings.best is not None
     config = resolve(ConfigSources("probe:chase", file=searched.best_file))
     assert config.learn.learning_rate == searched.findings.best.params["learn.learning_rate"]
-    assert config.learn.epochs == searched.findings.best.params["learn.epochs"]
+    assert config.learn.n_epochs == searched.findings.best.params["learn.n_epochs"]
     assert config.evaluate.final_episodes > 0
 
 

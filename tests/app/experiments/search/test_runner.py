@@ -52,14 +52,14 @@ def test_the_best_trial_is_the_complete_one_with_the_best_value(tmp_path: Path) 
 def test_the_first_trial_has_the_values_without_a_search(tmp_path: Path) -> None:
     (record, *_) = World(tmp_path).search(trials=2).records
     assert record.notes["note"] == OWN_VALUES
-    assert record.params == {"learn.learning_rate": 1e-3, "learn.epochs": 4}
+    assert record.params == {"learn.learning_rate": 1e-3, "learn.n_epochs": 4}
 
 
 def test_a_value_outside_the_space_is_told_to_be_only_the_nearest(tmp_path: Path) -> None:
     world = World(tmp_path)
-    (record, *_) = world.search(trials=1, space=("learn.epochs=int:6..9",)).records
+    (record, *_) = world.search(trials=1, space=("learn.n_epochs=int:6..9",)).records
     assert record.notes["note"] == NEAR_VALUES
-    assert record.params == {"learn.epochs": 6}
+    assert record.params == {"learn.n_epochs": 6}
 
 
 def test_the_same_call_again_changes_nothing(tmp_path: Path) -> None:
@@ -132,13 +132,13 @@ def test_values_no_config_takes_fail_without_a_process(tmp_path: Path) -> None:
     world = World(tmp_path)
     findings = world.search(
         trials=6,
-        space=("collect.chunk=choice:24,32", "collect.steps=choice:32,48"),
+        space=("collect.chunk=choice:24,32", "collect.num_steps=choice:32,48"),
         pruner="none",
     )
     failed = [record for record in findings.records if record.state == "failed"]
     assert failed
     assert all(record.failure == "config" for record in failed)
-    assert "must divide collect.steps" in failed[0].words
+    assert "must divide collect.num_steps" in failed[0].words
     assert not {record.number for record in failed} & set(world.started)
 
 
@@ -199,7 +199,7 @@ def test_a_run_that_finished_unnoticed_is_not_trained_again(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "changed",
-    [{"space": ("learn.epochs=int:1..5",)}, {"seed": 2}, {"timesteps": 999}, {"take": "last"}],
+    [{"space": ("learn.n_epochs=int:1..5",)}, {"seed": 2}, {"timesteps": 999}, {"take": "last"}],
 )
 def test_other_terms_are_another_search(tmp_path: Path, changed: dict[str, object]) -> None:
     world = World(tmp_path)

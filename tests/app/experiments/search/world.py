@@ -107,7 +107,7 @@ class World:
         """Return a search in this world."""
         asked: dict[str, Any] = {
             "task": "probe:chase",
-            "space": ("learn.learning_rate=log:1e-4..1e-2", "learn.epochs=int:1..4"),
+            "space": ("learn.learning_rate=log:1e-4..1e-2", "learn.n_epochs=int:1..4"),
             "timesteps": STEPS,
             "trials": 5,
             "root": self.root,

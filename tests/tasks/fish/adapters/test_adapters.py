@@ -13,12 +13,12 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from longhaul.tasks.fish.adapters.gymnasium_vector import FishEnv, FishVectorEnv
-from longhaul.tasks.fish.options import FishOptions, NeighbourOptions, PredatorOptions
+from longhaul.tasks.fish.options import FishOptions, NeighborOptions, PredatorOptions
 from tests.tasks.fish.worlds import tank
 
 SMALL = FishOptions(fish=4, time_limit=25, short_limit=9, short_share=0.5)
 SOCIAL = FishOptions(
-    fish=3, time_limit=20, neighbours=NeighbourOptions(inputs=True), predator=PredatorOptions(2)
+    fish=3, time_limit=20, neighbors=NeighborOptions(inputs=True), predator=PredatorOptions(2)
 )
 
 

@@ -14,7 +14,7 @@ from longhaul.tasks.fish.options import (
     FishOptions,
     FishRewardOptions,
     FishStartOptions,
-    NeighbourOptions,
+    NeighborOptions,
 )
 from longhaul.tasks.fish.world.broadcast import BroadcastFactory
 
@@ -25,18 +25,18 @@ ORIGINAL = FishOptions(
     limit_ends=True,
     time_limit=120,
     start=FishStartOptions(drops_last_sector=True),
-    neighbours=NeighbourOptions(inputs=True),
+    neighbors=NeighborOptions(inputs=True),
     reward=FishRewardOptions(kind="original", density_penalty=0.05, divergence=0.1),
 )
 BASE = replace(
     ORIGINAL,
-    neighbours=NeighbourOptions(),
+    neighbors=NeighborOptions(),
     reward=FishRewardOptions(kind="original"),
     time_limit=60,
 )
 
 
-@pytest.mark.parametrize("options", [ORIGINAL, BASE], ids=["neighbours", "base"])
+@pytest.mark.parametrize("options", [ORIGINAL, BASE], ids=["neighbors", "base"])
 def test_it_plays_the_same_episode_as_the_compiled_world(options: FishOptions) -> None:
     ours = BroadcastFactory(options)(1)
     slots = StepBuffers.allocate(ours.spec, 1)

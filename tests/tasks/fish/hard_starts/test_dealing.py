@@ -20,7 +20,7 @@ from longhaul.envs.starts import STARTS, STARTS_DEALT
 from longhaul.nets.config import PolicyConfig
 from longhaul.schedule.schedule import Schedule
 from longhaul.tasks.fish.hard_starts.files import TailFile, TailItem, write_tail_file
-from longhaul.tasks.fish.hard_starts.plan import pin, plan_tail, summarise_tail
+from longhaul.tasks.fish.hard_starts.plan import pin, plan_tail, summarize_tail
 from longhaul.tasks.fish.hard_starts.queue import TailQueue
 from longhaul.tasks.fish.options import FishOptions, FishStartOptions, TailOptions
 from longhaul.tasks.fish.task import build
@@ -78,7 +78,7 @@ class Run:
         dealt = float(self.vector.starts_used - self.counted)
         self.counted = self.vector.starts_used
         ended = {"rollout/episodes": float(len(episodes))}
-        metrics = {STARTS_DEALT: dealt, **ended, **summarise_tail(episodes)}
+        metrics = {STARTS_DEALT: dealt, **ended, **summarize_tail(episodes)}
         view = View(Progress(self.iteration), metrics, self.settings)
         self.settings, _ = self.schedule.step(view)
         return episodes

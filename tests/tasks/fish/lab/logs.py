@@ -116,7 +116,7 @@ def made_up_run(*, is_over: bool = True) -> RunLog:
         ],
         settings={
             "fish.density_penalty": 0.0,
-            "learn.entropy_weight": 0.02,
+            "learn.ent_coef": 0.02,
             "fish.escape_boost": 0.75,
         },
         episodes=lambda: [

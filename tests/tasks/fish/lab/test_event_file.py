@@ -24,7 +24,7 @@ def flags(folder: Path) -> tuple[str, ...]:
     return (
         "options.fish=5",
         "options.time_limit=20",
-        "collect.steps=24",
+        "collect.num_steps=24",
         f"total_iterations={ITERATIONS}",
         "evaluate.every_iterations=1",
         "evaluate.suite=v38-8",
@@ -77,6 +77,6 @@ def test_the_restart_left_one_curve_and_histograms(board: Any) -> None:
 
 def test_settings_are_drawn_under_the_original_names(board: Any) -> None:
     drawn = [one.value for one in board.Scalars("custom/entropy_coef")]
-    own = [one.value for one in board.Scalars("setting/learn.entropy_weight")]
+    own = [one.value for one in board.Scalars("setting/learn.ent_coef")]
     assert drawn == own
     assert len(drawn) == ITERATIONS

@@ -14,7 +14,7 @@ from longhaul.tasks.fish.lab.pre_roll import (
     block,
     histogram,
     suite_samples,
-    summarise_pre_roll,
+    summarize_pre_roll,
 )
 from longhaul.tasks.fish.options import FishOptions
 from longhaul.tasks.fish.world.starts import VelocityRange
@@ -80,7 +80,7 @@ def test_the_summary_wraps_angles_before_it_counts_them(
     samples: tuple[PreRollSample, ...],
 ) -> None:
     turned = [replace(s, spawn_angle_deg=s.spawn_angle_deg - 360) for s in samples]
-    summary = summarise_pre_roll(turned)
+    summary = summarize_pre_roll(turned)
     assert summary["sampled_episodes"] == 60
     assert sum(summary["spawn_angle_hist_deg"]["bins"]) == 60
     assert sum(summary["final_heading_hist_deg"]["bins"]) == 60
@@ -103,7 +103,7 @@ def test_the_summary_wraps_angles_before_it_counts_them(
 
 def test_overrides_are_counted_and_told(samples: tuple[PreRollSample, ...]) -> None:
     thrown = replace(samples[0], prewarm_velocity_override=True, prewarm_velocity=(1.0, 0.0))
-    summary = summarise_pre_roll([thrown, *samples[1:4]])
+    summary = summarize_pre_roll([thrown, *samples[1:4]])
     assert (summary["prewarm_override_count"], summary["prewarm_override_ratio"]) == (1, 0.25)
     assert thrown.as_row()["prewarm_velocity"] == (1.0, 0.0)
     assert "prewarm_velocity" not in samples[0].as_row()
@@ -113,7 +113,7 @@ def test_a_block_of_nothing_has_a_count_only() -> None:
     empty = block([])
     assert empty["count"] == 0
     assert {value for name, value in empty.items() if name != "count"} == {None}
-    assert summarise_pre_roll([])["sampled_episodes"] == 0
+    assert summarize_pre_roll([])["sampled_episodes"] == 0
 
 
 def test_a_block_is_what_numpy_says() -> None:

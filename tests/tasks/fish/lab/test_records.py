@@ -168,8 +168,8 @@ def evaluations() -> list[StageEvaluation]:
     ]
 
 
-def test_the_stage_summary_counts_and_normalises_by_type() -> None:
-    """Row 19: per-type counts and normalised rates."""
+def test_the_stage_summary_counts_and_normalizes_by_type() -> None:
+    """Row 19: per-type counts and normalized rates."""
     summary = stage_summary(evaluations())
     assert (summary["total_events"], summary["evaluated_fish"]) == (6, 700)
     ne, main, rest = summary["stages"]

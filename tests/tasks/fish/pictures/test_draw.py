@@ -20,8 +20,8 @@ EMPTY = Scene(
 
 
 def at(picture: NDArray[np.uint8], x: float, y: float) -> list[int]:
-    colour: list[int] = picture[int(SIDE / 2 - y * SCALE), int(SIDE / 2 + x * SCALE)].tolist()
-    return colour
+    color: list[int] = picture[int(SIDE / 2 - y * SCALE), int(SIDE / 2 + x * SCALE)].tolist()
+    return color
 
 
 def test_a_school_is_drawn_without_a_display() -> None:
@@ -93,7 +93,7 @@ def test_a_sketchbook_remembers_the_way_and_forgets_it_at_a_new_episode() -> Non
     assert at(book.draw(again), -2.0, 0.0) == at(draw_scene(EMPTY), -2.0, 0.0)
 
 
-def test_fish_that_see_the_predator_have_another_colour() -> None:
+def test_fish_that_see_the_predator_have_another_color() -> None:
     fish = np.array([[3.0, 0.0, 1.0, 0.0], [4.0, 0.0, 1.0, 0.0]], np.float32)
     predators = np.array([[0.0, 0.0, 0.0, -1.0]], np.float32)
     scene = replace(EMPTY, fish=fish, alive=np.ones(2, np.bool_), predators=predators)

@@ -9,7 +9,7 @@ from longhaul.tasks.fish.training.curriculum import Windows, parse_windows
 
 
 def windows(text: str) -> Windows:
-    return Windows("entropy", "learn.entropy_weight", parse_windows(text, where="here"), 0.01)
+    return Windows("entropy", "learn.ent_coef", parse_windows(text, where="here"), 0.01)
 
 
 def test_the_recorded_windows_hold() -> None:

@@ -9,7 +9,7 @@ from longhaul.core.env import Floats
 from longhaul.tasks.fish.options import (
     FishOptions,
     FishRewardOptions,
-    NeighbourOptions,
+    NeighborOptions,
     PredatorOptions,
 )
 from longhaul.tasks.fish.world.world import BRAKE, FORWARD, KEEP
@@ -94,7 +94,7 @@ def test_500_random_steps_kill_the_same_fish_at_the_same_time_as_the_literal_wor
         fish=40,
         inputs="world",
         start=TRAINING_START,
-        neighbours=NeighbourOptions(inputs=True),
+        neighbors=NeighborOptions(inputs=True),
         reward=FishRewardOptions(
             "original", density_penalty=0.05, density_target=0.1, divergence=0.2
         ),
@@ -116,7 +116,7 @@ def test_500_random_steps_kill_the_same_fish_at_the_same_time_as_the_literal_wor
 
 def assert_same_view(obs: Floats, reward: Floats, literal: LiteralSchool) -> None:
     expected = [
-        literal.observation(fish, neighbour_features=True) if fish.alive else [0.0] * 18
+        literal.observation(fish, neighbor_features=True) if fish.alive else [0.0] * 18
         for fish in literal.fish
     ]
     np.testing.assert_allclose(obs, expected, atol=2e-4)

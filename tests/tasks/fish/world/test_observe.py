@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from longhaul.tasks.fish.options import FishOptions, NeighbourOptions, PredatorOptions
-from longhaul.tasks.fish.world.observe import NEIGHBOUR_INPUTS, OWN_INPUTS, PREDATOR_INPUTS
+from longhaul.tasks.fish.options import FishOptions, NeighborOptions, PredatorOptions
+from longhaul.tasks.fish.world.observe import NEIGHBOR_INPUTS, OWN_INPUTS, PREDATOR_INPUTS
 from tests.tasks.fish.literal import Body, Fish, LiteralSchool, vector
 from tests.tasks.fish.worlds import placed, tank
 
 VISION = 10 / 3
-NEIGHBOURS = NeighbourOptions(inputs=True)
+NEIGHBORS = NeighborOptions(inputs=True)
 
 
 def test_the_original_inputs_are_the_documented_ones() -> None:
@@ -25,22 +25,22 @@ def test_the_original_inputs_are_the_documented_ones() -> None:
     np.testing.assert_allclose(view.obs[1], [0.9, 0, 0, 0, 0.1, *[0] * 6], atol=1e-6)
 
 
-def test_the_original_neighbour_inputs_are_those_of_the_literal_world() -> None:
+def test_the_original_neighbor_inputs_are_those_of_the_literal_world() -> None:
     generator = np.random.default_rng(4)
     bodies = generator.uniform(-2.5, 2.5, (20, 4)).astype(np.float32)
-    options = FishOptions(fish=20, inputs="world", neighbours=NEIGHBOURS)
+    options = FishOptions(fish=20, inputs="world", neighbors=NEIGHBORS)
     view = placed(options, tuple(map(tuple, bodies.tolist())), (0.0, 8.0, 0.0, 0.0))
     literal = LiteralSchool(
         [Fish(vector(x, y), vector(vx, vy)) for x, y, vx, vy in bodies.tolist()],
         Body(vector(0, 8), vector(0, 0)),
     )
-    expected = [literal.observation(fish, neighbour_features=True) for fish in literal.fish]
+    expected = [literal.observation(fish, neighbor_features=True) for fish in literal.fish]
     np.testing.assert_allclose(view.obs, expected, atol=1e-6)
     assert view.obs[:, 11].max() == 1.0
 
 
-def test_a_neighbour_at_exactly_the_radius_counts_and_a_fish_alone_sees_zeros() -> None:
-    options = FishOptions(fish=3, inputs="world", neighbours=NEIGHBOURS)
+def test_a_neighbor_at_exactly_the_radius_counts_and_a_fish_alone_sees_zeros() -> None:
+    options = FishOptions(fish=3, inputs="world", neighbors=NEIGHBORS)
     bodies = ((0.0, 0.0, 0.0, 0.0), (3.0, 0.0, 1.0, 0.0), (0.0, -8.0, 0.0, 0.0))
     view = placed(options, bodies, (0.0, 9.0, 0.0, 0.0))
     np.testing.assert_allclose(view.obs[0, 11:], [1 / 6, 1, 0, 1, 0.5, 0, 0.5], atol=1e-6)
@@ -81,7 +81,7 @@ def test_turning_the_world_turns_only_what_is_told_of_the_world(angle: float) ->
 
     fish = ((1.0, 2.0, 0.7, -0.4), (2.0, 1.5, -1.0, 0.1), (0.0, 1.0, 0.2, 0.2))
     predators = ((2.0, 3.0, -1.0, 0.5), (-0.5, 1.0, 0.4, 0.0))
-    options = FishOptions(fish=3, predator=PredatorOptions(count=2), neighbours=NEIGHBOURS)
+    options = FishOptions(fish=3, predator=PredatorOptions(count=2), neighbors=NEIGHBORS)
     before = placed(options, fish, *predators).obs
     after = placed(options, tuple(map(turned, fish)), *map(turned, predators)).obs
     np.testing.assert_allclose(before[:, 4:], after[:, 4:], atol=1e-5)
@@ -110,8 +110,8 @@ def test_the_nearest_obstacle_is_told_by_its_edge() -> None:
     np.testing.assert_allclose(view.obs[0, -3:], (2.5 / VISION, 0.0, -1.0), atol=1e-6)
 
 
-def test_neighbours_come_last_whatever_else_is_told() -> None:
+def test_neighbors_come_last_whatever_else_is_told() -> None:
     plain = tank(FishOptions(fish=8), seeds=(3,)).obs
-    social = tank(FishOptions(fish=8, neighbours=NEIGHBOURS), seeds=(3,)).obs
-    np.testing.assert_array_equal(social[:, :-NEIGHBOUR_INPUTS], plain)
-    assert social[:, -NEIGHBOUR_INPUTS:].any()
+    social = tank(FishOptions(fish=8, neighbors=NEIGHBORS), seeds=(3,)).obs
+    np.testing.assert_array_equal(social[:, :-NEIGHBOR_INPUTS], plain)
+    assert social[:, -NEIGHBOR_INPUTS:].any()

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from longhaul.tasks.fish.options import FishOptions, FishStartOptions, PredatorOptions
-from longhaul.tasks.fish.world.reset import CENTRE, draw, hunt_draws, make_plan
+from longhaul.tasks.fish.world.reset import CENTER, draw, hunt_draws, make_plan
 from tests.tasks.fish.literal import reset_literally
 from tests.tasks.fish.worlds import PLAIN_START, TRAINING_START, tank
 
@@ -52,7 +52,7 @@ class Middle(np.random.Generator):
     def random(self, size: Any = None, *rest: Any, **named: Any) -> Any:
         drawn = super().random(size, *rest, **named)
         if np.ndim(drawn) == 2:
-            drawn[1, 1] = CENTRE / 100
+            drawn[1, 1] = CENTER / 100
         return drawn
 
 

@@ -10,7 +10,7 @@ from longhaul.tasks.fish.options import (
     DENSITY_PENALTY,
     FishOptions,
     FishRewardOptions,
-    NeighbourOptions,
+    NeighborOptions,
     PredatorOptions,
 )
 from longhaul.tasks.fish.world.world import KEEP
@@ -55,7 +55,7 @@ def test_the_plain_reward_pays_a_little_for_every_step() -> None:
 def test_terms_add_up(kind: str) -> None:
     reward = FishRewardOptions("plain" if kind == "plain" else "original", divergence=0.2)
     options = FishOptions(
-        fish=40, reward=reward, neighbours=NeighbourOptions(), predator=PredatorOptions(count=2)
+        fish=40, reward=reward, neighbors=NeighborOptions(), predator=PredatorOptions(count=2)
     )
     world = tank(
         options, seeds=(1, 2), settings=Settings([DENSITY_PENALTY], {DENSITY_PENALTY.name: 0.5})

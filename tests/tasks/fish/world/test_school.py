@@ -20,7 +20,7 @@ from longhaul.tasks.fish.options import (
     SCHOOL_SIZE,
     FishOptions,
     FishRewardOptions,
-    NeighbourOptions,
+    NeighborOptions,
     PredatorOptions,
 )
 from longhaul.tasks.fish.world.broadcast import broadcast_envs
@@ -42,7 +42,7 @@ EVERYTHING = FishOptions(
     fish=6,
     time_limit=25,
     predator=PredatorOptions(count=2, homing=1.0),
-    neighbours=NeighbourOptions(inputs=True),
+    neighbors=NeighborOptions(inputs=True),
     reward=FishRewardOptions(density_penalty=0.2, divergence=0.1),
     obstacles=((3.0, 3.0, 1.0),),
 )

@@ -47,7 +47,7 @@ def run_nonsense(number: int, seed: int, *, draw: bool) -> None:
     random = np.random.default_rng(seed)
     picture = Picture(
         two_frames=bool(random.integers(2)),
-        colour=bool(random.integers(2)),
+        color=bool(random.integers(2)),
         first_line=int(random.integers(0, 100)),
     )
     consoles = Consoles(cartridge(number), ROWS, picture)

@@ -160,12 +160,12 @@ table:  jsr random
         sta $2006
         lda #0
         sta $2006
-colour: jsr random
+color: jsr random
         and #$3f
         sta $2007
         inx
         cpx #32
-        bne colour
+        bne color
         lda #8
         sta age
         lda #$80

@@ -72,8 +72,8 @@ def sprite_pixel(scene: Scene, number: int, line: int, x: int) -> int:
     return int(scene.patterns[pattern, row % 8, column])
 
 
-def colour(scene: Scene, line: int, x: int, crowd: list[int]) -> int:
-    """Return the number of the colour that is seen."""
+def color(scene: Scene, line: int, x: int, crowd: list[int]) -> int:
+    """Return the number of the color that is seen."""
     behind, palette = background_pixel(scene, line, x)
     entry = palette * 4 + behind if behind else 0
     for number in crowd:
@@ -87,9 +87,9 @@ def colour(scene: Scene, line: int, x: int, crowd: list[int]) -> int:
 
 
 def draw_line(scene: Scene, line: int) -> Bytes:
-    """Return one line of the picture in numbers of colours."""
+    """Return one line of the picture in numbers of colors."""
     crowd = sprites_in(scene, line)[:8]
-    return np.array([colour(scene, line, x, crowd) for x in range(WIDTH)], np.uint8)
+    return np.array([color(scene, line, x, crowd) for x in range(WIDTH)], np.uint8)
 
 
 def first_hit(scene: Scene) -> tuple[int, int] | None:

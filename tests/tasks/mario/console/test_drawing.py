@@ -23,7 +23,7 @@ from tests.tasks.mario.console.reference_picture import (
 
 IDLE = assemble("forever: jmp forever\n.org $fffa\n.word forever, forever, forever").image
 SHOW_ALL, NO_LEFT_BACKGROUND, NO_LEFT_SPRITES, NEITHER = 0x1E, 0x1C, 0x1A, 0x18
-ONLY_BACKGROUND, ONLY_SPRITES, NOTHING, GREY = 0x0A, 0x14, 0x06, 0x1F
+ONLY_BACKGROUND, ONLY_SPRITES, NOTHING, GRAY = 0x0A, 0x14, 0x06, 0x1F
 TALL, SPRITE_BANK, BACKGROUND_BANK = 0x20, 0x08, 0x10
 SOME_LINES = (0, 1, 8, 47, 90, 94, 97, 101, 107, 113, 160, 201, 232, 239)
 """Among them those on which sprites are crowded."""
@@ -90,7 +90,7 @@ def shown(scenes: list[Scene]) -> Consoles:
 
 def compare(scene: Scene, lines: Iterable[int]) -> None:
     """Compare lines of a scene with the reference."""
-    picture = shown([scene]).colour_numbers(0)
+    picture = shown([scene]).color_numbers(0)
     for line in lines:
         np.testing.assert_array_equal(picture[line], draw_line(scene, line), f"line {line}")
 
@@ -103,7 +103,7 @@ def compare(scene: Scene, lines: Iterable[int]) -> None:
         (TALL | BACKGROUND_BANK, NO_LEFT_BACKGROUND),
         (SPRITE_BANK, NO_LEFT_SPRITES),
         (TALL, NEITHER),
-        (BACKGROUND_BANK | SPRITE_BANK, GREY),
+        (BACKGROUND_BANK | SPRITE_BANK, GRAY),
     ],
 )
 def test_a_random_scene_is_drawn_as_documented(control: int, mask: int, vertical: bool) -> None:  # noqa: FBT001

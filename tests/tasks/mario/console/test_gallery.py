@@ -9,7 +9,7 @@ import pytest
 
 from longhaul.tasks.mario.console.game import Cartridge, Mirroring
 from longhaul.tasks.mario.console.standin_rom import program, stand_in
-from tests.tasks.mario.console.oracles.comparison import Bytes, Colours, Oracle, Ours, Pixels
+from tests.tasks.mario.console.oracles.comparison import Bytes, Colors, Oracle, Ours, Pixels
 from tests.tasks.mario.console.oracles.found import FCEUMM, NES_PY
 from tests.tasks.mario.console.oracles.libretro import LibretroConsole
 from tests.tasks.mario.console.oracles.nes_py import NesPyConsole
@@ -42,15 +42,15 @@ def visit(console: Oracle | Ours, frames: int) -> dict[int, tuple[Bytes, Pixels]
 def compare(ours: Ours, other: Oracle, frames: int) -> int:
     """Compare two visits; return how many scenes both saw."""
     mine, theirs = visit(ours, frames), visit(other, frames)
-    colours = Colours()
+    colors = Colors()
     shared = sorted(mine.keys() & theirs.keys())
     for number in shared:
         (ram, numbers), (other_ram, seen) = mine[number], theirs[number]
         outside_stack = np.r_[0:0x1C0, 0x200:0x800]
         np.testing.assert_array_equal(ram[outside_stack], other_ram[outside_stack], f"{number}")
         pixels = seen.astype(np.int64)
-        colours.learn(numbers, pixels)
-        wrong = np.argwhere(colours.of(numbers) != pixels)
+        colors.learn(numbers, pixels)
+        wrong = np.argwhere(colors.of(numbers) != pixels)
         assert len(wrong) == 0, f"scene {number}: {len(wrong)} pixels, first {wrong[0]}"
     return len(shared)
 
@@ -83,7 +83,7 @@ def test_the_stand_in_plays_as_on_fceumm() -> None:
         while console.ram[FRAME_COUNTER] < BOOT:
             console.step(0)
     random = np.random.default_rng(1)
-    colours = Colours()
+    colors = Colors()
     held, loading = 0x08, 0
     for frame in range(800):
         if frame % 12 == 11:
@@ -99,7 +99,7 @@ def test_the_stand_in_plays_as_on_fceumm() -> None:
         assert len(differs) == 0, f"frame {frame}: {[f'${place:04X}' for place in differs[:8]]}"
         if frame % 25 == 24:
             numbers, pixels = ours.screen(), other.screen().astype(np.int64)
-            colours.learn(numbers, pixels)
-            wrong = np.argwhere(colours.of(numbers) != pixels)
+            colors.learn(numbers, pixels)
+            wrong = np.argwhere(colors.of(numbers) != pixels)
             assert len(wrong) == 0, f"frame {frame}: {len(wrong)} pixels, first {wrong[0]}"
     assert loading < 40

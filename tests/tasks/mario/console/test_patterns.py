@@ -12,14 +12,14 @@ from longhaul.tasks.mario.console.standin_rom import (
     patterns,
 )
 
-COLOURS = " .o#"
+COLORS = " .o#"
 
 
 def drawn(tile: int) -> list[str]:
     """Return a pattern as characters, read as the console does."""
     low, high = np.frombuffer(patterns(), np.uint8).reshape(512, 2, 8)[tile]
     return [
-        "".join(COLOURS[(a >> bit & 1) + 2 * (b >> bit & 1)] for bit in range(7, -1, -1))
+        "".join(COLORS[(a >> bit & 1) + 2 * (b >> bit & 1)] for bit in range(7, -1, -1))
         for a, b in zip(low.tolist(), high.tolist(), strict=True)
     ]
 

@@ -44,7 +44,7 @@ class Seen:
 
 
 def beside(cell: Cell) -> Iterator[tuple[Cell, bool]]:
-    """Yield the neighbours of a cell on the map, and whether they lie diagonally."""
+    """Yield the neighbors of a cell on the map, and whether they lie diagonally."""
     for down, right in DIRECTIONS:
         y, x = cell[0] + down, cell[1] + right
         if 0 <= y < 21 and 0 <= x < 79:

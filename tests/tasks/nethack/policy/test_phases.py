@@ -5,7 +5,7 @@ import pytest
 from longhaul.core.control import Progress, View
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting, Settings, SettingValue
-from longhaul.tasks.nethack.policy.options import ENTROPY_WEIGHT, LEARNING_RATE, SETTINGS
+from longhaul.tasks.nethack.policy.options import ENT_COEF, LEARNING_RATE, SETTINGS
 from longhaul.tasks.nethack.policy.phases import (
     Mode,
     PhaseCoefficients,
@@ -14,14 +14,14 @@ from longhaul.tasks.nethack.policy.phases import (
     phase_names,
 )
 
-OF_LEARNER = (Setting(LEARNING_RATE, 3e-4, ""), Setting(ENTROPY_WEIGHT, 0.0, ""))
+OF_LEARNER = (Setting(LEARNING_RATE, 3e-4, ""), Setting(ENT_COEF, 0.0, ""))
 DECLARED = Settings([*SETTINGS, *OF_LEARNER])
 
 COLUMNS = (
     "router.kind",
     "router.temperature",
     "learn.learning_rate",
-    "learn.entropy_weight",
+    "learn.ent_coef",
     "loss.alpha_entropy",
     "loss.load_balance",
     "loss.diversity",

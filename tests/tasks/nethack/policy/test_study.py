@@ -59,7 +59,7 @@ def test_an_episode_is_followed_by_the_function_that_acted() -> None:
 
 
 def test_the_summary_adds_up(made: dict[str, str]) -> None:
-    told = json.loads(made["specialisation.json"])
+    told = json.loads(made["specialization.json"])
     assert told["steps"] == 90 + 130 + 75
     assert sum(told["weight"].values()) == pytest.approx(1.0, abs=1e-5)
     assert sum(told["share"].values()) == pytest.approx(1.0, abs=1e-6)

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from longhaul.app.artefacts.records import StudyRequest, study_run
+from longhaul.app.artifacts.records import StudyRequest, study_run
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.evaluation.load import Run
 from longhaul.app.session.options import SessionOptions
@@ -36,7 +36,7 @@ SMALL = (
     "options.policy.critic_size=16",
     "options.policy.graph_size=16",
     "options.phases.along=episodes",
-    "learn.minibatch=128",
+    "learn.minibatch_size=128",
     "evaluate.final_episodes=0",
     "report.at_end=false",
 )
@@ -68,7 +68,7 @@ def scaled(episodes: int, cap: int, num_envs: int) -> tuple[str, ...]:
         f"num_envs={num_envs}",
         f"options.phases.scale={episodes / 5000}",
         f"total_timesteps={episodes * cap}",
-        "collect.steps=16",
+        "collect.num_steps=16",
     )
 
 
@@ -112,7 +112,7 @@ def test_killed_workers_change_no_byte_of_the_logs(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_sixty_games_switch_router_and_signs_with_short_gradients(tmp_path: Path) -> None:
-    run = trained(tmp_path, *scaled(60, 100, 4), "collect.steps=32")
+    run = trained(tmp_path, *scaled(60, 100, 4), "collect.num_steps=32")
     found = rows(run)
     assert {row["curriculum/phases_phase"] for row in found} == {1.0, 2.0, 3.0}
     assert statistics.median(row["train/grad_norm"] for row in found) < 5
@@ -145,9 +145,9 @@ def test_alignment_is_live_and_falls_within_two_minutes(tmp_path: Path) -> None:
         "options.policy.state_size=128",
         "options.policy.expert_size=64",
         "options.phases.learning_rate_factor=3.0",
-        "learn.epochs=4",
+        "learn.n_epochs=4",
     )
-    shape = (*scaled(1000, 100, 16), "collect.steps=32", "options.phases.only=warm-up")
+    shape = (*scaled(1000, 100, 16), "collect.num_steps=32", "options.phases.only=warm-up")
     run = trained(tmp_path, *shape, *alike)
     losses = [row["train/aux_alignment"] for row in rows(run)]
     assert min(losses) > 0

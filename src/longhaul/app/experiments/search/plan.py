@@ -177,7 +177,7 @@ class SearchPlan:
         every = config.evaluate.every_iterations
         if not self.metric.startswith("eval/"):
             return every
-        steps = config.num_envs * self.rows * config.collect.steps
+        steps = config.num_envs * self.rows * config.collect.num_steps
         iterations = config.total_iterations or math.ceil(config.total_timesteps / steps)
         stage = max(1, iterations // STAGES)
         return min(every, stage) if every else stage

@@ -90,9 +90,9 @@ def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST_REMARK else text[: LONGEST_REMARK - 3] + "..."
 
 
-def search_and_report(request: SearchRequest, tell: Callable[[str], None]) -> Searched:
+def search_and_report(request: SearchRequest, notify: Callable[[str], None]) -> Searched:
     """Make the trials of a search and write down what was found, however it ended."""
-    return write_findings(search(request, tell))
+    return write_findings(search(request, notify))
 
 
 def write_findings(findings: Findings) -> Searched:

@@ -59,13 +59,13 @@ class SearchRunner:
     def __init__(
         self,
         plan: SearchPlan,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         *,
         launch: Launch = Child,
         clock: Callable[[], float] = time.monotonic,
         rest: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._plan, self._tell = plan, tell
+        self._plan, self._notify = plan, notify
         self._clock, self._rest = clock, rest
         self._floor = TrialFloor(plan, launch=launch, clock=clock)
         self._waiting: list[int] = []
@@ -144,7 +144,7 @@ class SearchRunner:
                 word = "begins"
             else:
                 return None
-            self._tell(f"{self._title(record.number)} {word}: {_words(record)}")
+            self._notify(f"{self._title(record.number)} {word}: {_words(record)}")
             try:
                 return self._floor.start(record)
             except ConfigError as error:
@@ -182,7 +182,7 @@ class SearchRunner:
         self._study.note(number, **self._floor.facts(number))
         self._study.finish(number, found)
         best = self.best_so_far()
-        self._tell(f"{self._title(number)}: {self._plan.metric} {figure(found)}{best}")
+        self._notify(f"{self._title(number)}: {self._plan.metric} {figure(found)}{best}")
 
     def _pruned(self, number: int) -> None:
         self._failures = 0
@@ -190,7 +190,7 @@ class SearchRunner:
         self._study.prune(number)
         last = self._study.records()[number]
         at = f": {self._plan.metric} {figure(last.value)}" if last.value is not None else ""
-        self._tell(f"{self._title(number)} is pruned at stage {max(last.stages)}{at}")
+        self._notify(f"{self._title(number)} is pruned at stage {max(last.stages)}{at}")
 
     def best_so_far(self) -> str:
         """Return which trial is the best, in words."""
@@ -203,7 +203,7 @@ class SearchRunner:
         self._failures += 1
         self._study.note(number, **self._floor.facts(number))
         self._study.fail(number, failure.kind, failure.words)
-        self._tell(f"{self._title(number)} failed, {failure.kind}: {failure.words}")
+        self._notify(f"{self._title(number)} failed, {failure.kind}: {failure.words}")
 
     def _title(self, number: int) -> str:
         return f"trial {number} of {max(self._plan.request.trials, number + 1)}"
@@ -253,7 +253,7 @@ def _words(record: TrialRecord) -> str:
     )
 
 
-def search(request: SearchRequest, tell: Callable[[str], None]) -> Findings:
+def search(request: SearchRequest, notify: Callable[[str], None]) -> Findings:
     """Make the trials of a search; the same call again goes on where it was."""
     load_optuna()
     plan = make_plan(request)
@@ -265,7 +265,7 @@ def search(request: SearchRequest, tell: Callable[[str], None]) -> Findings:
         SignalRequests(lambda: None) as signals,
         request.place.open() as launch,
     ):
-        runner = SearchRunner(plan, tell, launch=launch)
+        runner = SearchRunner(plan, notify, launch=launch)
         reason = runner.run(lambda: signals.stop_reason)
         code = signals.exit_code or (1 if runner.is_hopeless else 0)
         return runner.findings(exit_code=code, reason=reason)

@@ -1,7 +1,7 @@
 """The laboratory's environment as its predecessor ran it, to measure beside: one school in Python.
 
 Every fish is an object, every loop is Python's: over the fish to move and pay them and to show what
-they see, and over their neighbours inside. One fish is looked at, and its action is done by all.
+they see, and over their neighbors inside. One fish is looked at, and its action is done by all.
 Equality with the compiled world is tested; speed is what it lacks.
 """
 
@@ -130,12 +130,12 @@ class PredecessorEnv(gym.Env[NDArray[np.float32], np.int64]):
         self._pointer += 1
         return shown
 
-    def _neighbours(self, fish: OriginalBody) -> list[tuple[float, OriginalBody]]:
+    def _neighbors(self, fish: OriginalBody) -> list[tuple[float, OriginalBody]]:
         found = []
         for other in self._fish:
             if other is not fish and other.alive:
                 distance = _length(other.position - fish.position)
-                if distance <= self._options.neighbours.radius:
+                if distance <= self._options.neighbors.radius:
                     found.append((distance, other))
         return found
 
@@ -148,18 +148,18 @@ class PredecessorEnv(gym.Env[NDArray[np.float32], np.int64]):
             paid -= 2 * (1 - gap)
         reward = self._options.reward
         if reward.density_penalty or reward.divergence:
-            neighbours = self._neighbours(fish)
-            density = len(neighbours) / self._options.neighbours.average_count
+            neighbors = self._neighbors(fish)
+            density = len(neighbors) / self._options.neighbors.average_count
             paid -= reward.density_penalty * max(density - reward.density_target, 0.0)
-            if neighbours:
-                paid += reward.divergence * self._divergence(fish, neighbours)
+            if neighbors:
+                paid += reward.divergence * self._divergence(fish, neighbors)
         return 0.1 * paid
 
     @staticmethod
-    def _divergence(fish: OriginalBody, neighbours: list[tuple[float, OriginalBody]]) -> float:
+    def _divergence(fish: OriginalBody, neighbors: list[tuple[float, OriginalBody]]) -> float:
         along = [
             float(other.velocity @ (other.position - fish.position)) / distance if distance else 0.0
-            for distance, other in neighbours
+            for distance, other in neighbors
         ]
         return float(np.mean(along)) / 2
 
@@ -178,21 +178,21 @@ class PredecessorEnv(gym.Env[NDArray[np.float32], np.int64]):
             seen[6:8] = way / VISION
             seen[8:10] = self._predator.velocity / 2
             seen[10] = distance / VISION
-        if self._options.neighbours.inputs:
-            self._observe_neighbours(fish, seen)
+        if self._options.neighbors.inputs:
+            self._observe_neighbors(fish, seen)
         return seen
 
-    def _observe_neighbours(self, fish: OriginalBody, seen: NDArray[np.float32]) -> None:
-        neighbours = self._neighbours(fish)
-        if not neighbours:
+    def _observe_neighbors(self, fish: OriginalBody, seen: NDArray[np.float32]) -> None:
+        neighbors = self._neighbors(fish)
+        if not neighbors:
             return
-        options = self._options.neighbours
-        nearest = sorted(neighbours, key=lambda pair: pair[0])[: options.average_count]
+        options = self._options.neighbors
+        nearest = sorted(neighbors, key=lambda pair: pair[0])[: options.average_count]
         ways = [other.position - fish.position for _, other in nearest]
-        speeds = [_length(other.velocity) for _, other in neighbours]
-        seen[11] = min(len(neighbours) / options.average_count, 1.0)
+        speeds = [_length(other.velocity) for _, other in neighbors]
+        seen[11] = min(len(neighbors) / options.average_count, 1.0)
         seen[12:14] = np.mean(ways, axis=0) / options.radius
         seen[14] = nearest[0][0] / options.radius
         seen[15] = np.mean(speeds) / 2
         seen[16] = np.std(speeds) / 2
-        seen[17] = self._divergence(fish, neighbours)
+        seen[17] = self._divergence(fish, neighbors)

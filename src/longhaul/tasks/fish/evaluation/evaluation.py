@@ -168,8 +168,8 @@ class FishEvaluation:
 
         They know one predator and no obstacles, but may be tried in any world.
         """
-        neighbours = replace(self.options.neighbours, inputs=False)
-        seen = replace(self.options, inputs="world", neighbours=neighbours)
+        neighbors = replace(self.options.neighbors, inputs=False)
+        seen = replace(self.options, inputs="world", neighbors=neighbors)
         generator = Seeds(0).generator("fish", "references", self.listed.name)
         return {
             name: self._episodes(play_suite(self.listed, seen, act, threads=2).deaths)

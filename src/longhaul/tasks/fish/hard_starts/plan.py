@@ -226,7 +226,7 @@ def _with_kept(
     return replace(stage, candidates=tuple(Candidate(*pair) for pair in weights.items()))
 
 
-def summarise_tail(episodes: Sequence[Episode]) -> Metrics:
+def summarize_tail(episodes: Sequence[Episode]) -> Metrics:
     """Return what came of each bad start in a rollout, and how many episodes were cut."""
     outcomes: dict[str, list[float]] = {}
     for episode in episodes:

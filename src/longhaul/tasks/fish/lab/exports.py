@@ -22,7 +22,7 @@ from longhaul.tasks.fish.lab.history import (
     past_evaluations,
     worst_starts,
 )
-from longhaul.tasks.fish.lab.pre_roll import suite_samples, summarise_pre_roll
+from longhaul.tasks.fish.lab.pre_roll import suite_samples, summarize_pre_roll
 from longhaul.tasks.fish.lab.records import FirstStepDeath
 from longhaul.tasks.fish.lab.timeline import Timeline, schedule_trace
 from longhaul.tasks.fish.options import FishOptions, TailOptions
@@ -51,7 +51,7 @@ class SuiteBeginnings:
         if suite not in self._pre_rolls:
             samples = suite_samples(find_suite(suite), self._options)
             rows = tuple(sample.as_row() for sample in samples)
-            self._pre_rolls[suite] = PreRoll(rows, summarise_pre_roll(samples))
+            self._pre_rolls[suite] = PreRoll(rows, summarize_pre_roll(samples))
         return self._pre_rolls[suite]
 
     def position(self, suite: str, seed: int) -> FishStart | None:
@@ -194,7 +194,7 @@ CUSTOM: Mapping[str, str] = {
     "first_death_p10": "env/first_death_p10",
     "first_death_sample_size": "env/first_death_sample_size",
     "density_penalty_coef": "fish.density_penalty",
-    "entropy_coef": "learn.entropy_weight",
+    "entropy_coef": "learn.ent_coef",
     "escape_boost_speed": "fish.escape_boost",
     "step_one_death_count": "eval/step_one_death_count",
     "step_one_death_ratio": "eval/step_one_death_ratio",

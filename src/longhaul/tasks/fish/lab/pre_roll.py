@@ -160,7 +160,7 @@ def _picked(table: NDArray[np.float64], which: float, within: float) -> float:
     return float(low + (high - low) * within)
 
 
-def summarise_pre_roll(samples: Sequence[PreRollSample]) -> dict[str, Any]:
+def summarize_pre_roll(samples: Sequence[PreRollSample]) -> dict[str, Any]:
     """Return blocks of every scalar, and histograms of angles and speeds at both ends."""
     rows = [sample.as_row() for sample in samples]
     columns = {name: [row[name] for row in rows] for name in SCALARS}

@@ -106,7 +106,7 @@ def _observation(moment: LoggedIteration) -> Observation:
     )
 
 
-ENTROPY = "learn.entropy_weight"
+ENTROPY = "learn.ent_coef"
 
 METRIC_FIELDS: Mapping[str, str] = {
     "survival_rate": "env/survival_rate",

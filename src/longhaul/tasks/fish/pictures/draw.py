@@ -13,7 +13,7 @@ from longhaul.tasks.fish.pictures.sprites import (
     HEADINGS,
     PARTS,
     Canvas,
-    Colour,
+    Color,
     FishLook,
     Painter,
     Sprite,
@@ -38,7 +38,7 @@ Floats = NDArray[np.float32]
 DEEP, SHALLOW, SHORE = (10.0, 34.0, 60.0), (26.0, 96.0, 122.0), (6.0, 13.0, 24.0)
 RING, RING_DONE = (62.0, 92.0, 116.0), (240.0, 214.0, 140.0)
 DEAD, PREDATOR, STONE = (214.0, 130.0, 130.0), (228.0, 74.0, 62.0), (84.0, 92.0, 98.0)
-SHOCKED: Colour = (255.0, 214.0, 200.0)
+SHOCKED: Color = (255.0, 214.0, 200.0)
 CALM = FishLook(
     FISH_RADIUS * SCALE * 0.92, (118.0, 204.0, 232.0), (214.0, 244.0, 252.0), (74.0, 160.0, 204.0)
 )
@@ -203,7 +203,7 @@ def _dead(picture: Canvas, scene: Scene) -> None:
 
 
 def _fish(picture: Canvas, scene: Scene) -> None:
-    """Draw the living, those that see a predator in another colour."""
+    """Draw the living, those that see a predator in another color."""
     numbers = np.flatnonzero(scene.alive)
     bodies = scene.fish[numbers]
     away = bodies[:, None, :2] - scene.predators[None, :, :2]
@@ -264,11 +264,9 @@ def _predator(heading: int) -> Sprite:
     size = PREDATOR_RADIUS * SCALE
     painter = Painter(int(size * 2.4) + 4)
 
-    def put(
-        along: float, aside: float, radius: float, colour: Colour, strength: float = 1.0
-    ) -> None:
+    def put(along: float, aside: float, radius: float, color: Color, strength: float = 1.0) -> None:
         x, y = ahead * along - up * aside, up * along + ahead * aside
-        painter.disc(x * size, y * size, radius * size, colour, strength=strength)
+        painter.disc(x * size, y * size, radius * size, color, strength=strength)
 
     dark = (176.0, 44.0, 44.0)
     put(0.0, 0.0, 1.4, (0.0, 0.0, 0.0), 0.22)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Canvas = NDArray[np.uint8]  # [height, width, 3]
-Colour = tuple[float, float, float]
+Color = tuple[float, float, float]
 Grid = NDArray[np.float32]
 
 HEADINGS = 36
@@ -19,7 +19,7 @@ PARTS = 2
 
 @dataclass(frozen=True, slots=True)
 class Sprite:
-    """Colours to lay over a picture, around a middle pixel."""
+    """Colors to lay over a picture, around a middle pixel."""
 
     keeps: Grid  # [side, side, 1], how much of what is below stays
     adds: Grid  # [side, side, 3], with the half that makes cutting off decimals round
@@ -39,30 +39,30 @@ class Painter:
         self._adds = np.zeros((side, side, 3), np.float32)
 
     def disc(
-        self, x: float, y: float, radius: float, colour: Colour, *, strength: float = 1.0
+        self, x: float, y: float, radius: float, color: Color, *, strength: float = 1.0
     ) -> None:
         """Paint a disc, in pixels from the middle."""
         distance = np.hypot(self._x - x, self._y - y)
-        self.lay(np.clip(radius + 0.5 - distance, 0, 1) * strength, colour)
+        self.lay(np.clip(radius + 0.5 - distance, 0, 1) * strength, color)
 
-    def ring(self, radius: float, width: float, colour: Colour, *, strength: float = 1.0) -> None:
+    def ring(self, radius: float, width: float, color: Color, *, strength: float = 1.0) -> None:
         """Paint a circle around the middle."""
         distance = np.abs(np.hypot(self._x, self._y) - radius)
-        self.lay(np.clip(width / 2 + 0.5 - distance, 0, 1) * strength, colour)
+        self.lay(np.clip(width / 2 + 0.5 - distance, 0, 1) * strength, color)
 
-    def cross(self, arm: float, width: float, colour: Colour, *, strength: float = 1.0) -> None:
+    def cross(self, arm: float, width: float, color: Color, *, strength: float = 1.0) -> None:
         """Paint two crossed strokes."""
         falling, rising = np.abs(self._x + self._y), np.abs(self._x - self._y)
         stroke = np.minimum(falling, rising) / np.sqrt(2)
         reach = np.hypot(self._x, self._y)
         cover = np.clip(width / 2 + 0.5 - stroke, 0, 1) * np.clip(arm + 0.5 - reach, 0, 1)
-        self.lay(cover * strength, colour)
+        self.lay(cover * strength, color)
 
-    def lay(self, cover: Grid, colour: Colour) -> None:
-        """Lay a colour over what is there, as much of it as `cover` says."""
+    def lay(self, cover: Grid, color: Color) -> None:
+        """Lay a color over what is there, as much of it as `cover` says."""
         cover = cover.astype(np.float32)[..., None]
         self._keeps *= 1 - cover
-        self._adds = self._adds * (1 - cover) + np.array(colour, np.float32) * cover
+        self._adds = self._adds * (1 - cover) + np.array(color, np.float32) * cover
 
     def sprite(self) -> Sprite:
         """Return what was painted."""
@@ -99,9 +99,9 @@ def fish_sprite(heading: int, wag: int, shift: tuple[int, int], look: FishLook) 
     size = look.size
     painter = Painter(int(2.6 * size) + 2, shift)
 
-    def put(along: float, aside: float, radius: float, colour: Colour) -> None:
+    def put(along: float, aside: float, radius: float, color: Color) -> None:
         x, y = ahead * along - up * aside, up * along + ahead * aside
-        painter.disc(x * size, y * size, radius * size, colour)
+        painter.disc(x * size, y * size, radius * size, color)
 
     for along, aside, radius in ((-2.1, 0.42, 0.34), (-1.75, 0.26, 0.34), (-1.4, 0.12, 0.38)):
         put(along, aside * wag, radius, look.fin)
@@ -116,10 +116,10 @@ def fish_sprite(heading: int, wag: int, shift: tuple[int, int], look: FishLook) 
 
 @dataclass(frozen=True, slots=True)
 class FishLook:
-    """How a fish is coloured; `size` is half its body's width in pixels."""
+    """How a fish is colored; `size` is half its body's width in pixels."""
 
     size: float
-    body: Colour
-    back: Colour
-    fin: Colour
-    eye: Colour = (18.0, 26.0, 34.0)
+    body: Color
+    back: Color
+    fin: Color
+    eye: Color = (18.0, 26.0, 34.0)

@@ -168,7 +168,7 @@ def _broken(name: str, threshold: float, unavoidable: Sequence[float]) -> Iterat
 
 REHEARSAL = "rehearsal"
 """The suite that is played while training, unless another one is asked for."""
-ENTROPY_WEIGHT = "learn.entropy_weight"
+ENT_COEF = "learn.ent_coef"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ def build_steering(
     if training.entropy_windows:
         where = "options.training.entropy_windows"
         windows = parse_windows(training.entropy_windows, where=where)
-        controllers.append(Windows("entropy", ENTROPY_WEIGHT, windows, plan.entropy_weight))
+        controllers.append(Windows("entropy", ENT_COEF, windows, plan.ent_coef))
     settings = () if gate is None else (replace(GATE_STAGE, high=len(gate.allowance) - 1),)
     return Steering(tuple(controllers), settings, warnings, stage)
 

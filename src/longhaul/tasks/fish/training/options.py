@@ -151,7 +151,7 @@ class TrainingOptions:
     `total_iterations`. Empty: `fish` fish all the time."""
     entropy_windows: str = ""
     """Entropy weights in windows of iterations, `a-b:value`, `a:value` or `a+:value`, by commas;
-    later ones win, and outside of all `learn.entropy_weight` holds."""
+    later ones win, and outside of all `learn.ent_coef` holds."""
     ladder: LadderOptions = field(default_factory=LadderOptions)
     """The density penalty, phase by phase."""
     boost: BoostOptions = field(default_factory=BoostOptions)

@@ -1,4 +1,4 @@
-"""How fish and predators move, and what each fish has for neighbours."""
+"""How fish and predators move, and what each fish has for neighbors."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def move_school(world: FishWorld, env: int, actions: Array, rules: FishRules) ->
 
 
 COUNT, ACROSS, ALONG, NEAREST, SPEED, SPREAD, DIVERGENCE = range(7)
-"""Columns of `FishWorld.nearby`: neighbours over K; mean way to the K nearest and the nearest
+"""Columns of `FishWorld.nearby`: neighbors over K; mean way to the K nearest and the nearest
 distance, over the radius; mean and deviation of speed and mean divergence, over the top speed."""
 
 Way = tuple[float, float]
@@ -210,8 +210,8 @@ def _insert(closest: Array, env: int, known: int, distance: float, way: Way) -> 
 
 
 @kernel
-def _summarise(nearby: Array, closest: Array, env: int, row: int, seen: tuple[int, float]) -> None:
-    """Turn sums over the neighbours of one fish into what it is shown."""
+def _summarize(nearby: Array, closest: Array, env: int, row: int, seen: tuple[int, float]) -> None:
+    """Turn sums over the neighbors of one fish into what it is shown."""
     known, radius = seen
     count = nearby[env, row, COUNT]
     across, along = _ZERO, _ZERO
@@ -229,7 +229,7 @@ def _summarise(nearby: Array, closest: Array, env: int, row: int, seen: tuple[in
 
 @kernel
 def _add(nearby: Array, env: int, row: int, speed: float, away: float) -> None:
-    """Count one neighbour with its speed and the part of it that leads away."""
+    """Count one neighbor with its speed and the part of it that leads away."""
     nearby[env, row, COUNT] += _ONE
     # Welford's update: a difference of two sums would drown small deviations in rounding.
     before = speed - nearby[env, row, SPEED]
@@ -256,18 +256,18 @@ def _look_around(world: FishWorld, env: int, row: int, radius: float) -> None:
         speed = length(fish[env, other, 2], fish[env, other, 3])
         _add(nearby, env, row, speed, away / distance if distance > _ZERO else _ZERO)
     if known > 0:
-        _summarise(nearby, closest, env, row, (known, radius))
+        _summarize(nearby, closest, env, row, (known, radius))
 
 
 @kernel
 def matter(world: FishWorld, env: int, rules: FishRules) -> bool:
-    """Return whether anything this school sees or is paid depends on neighbours."""
-    return rules.needs_neighbours or world.density_penalty[env] > _ZERO
+    """Return whether anything this school sees or is paid depends on neighbors."""
+    return rules.needs_neighbors or world.density_penalty[env] > _ZERO
 
 
 @kernel
 def look_around(world: FishWorld, env: int, radius: float) -> None:
-    """Write what every live fish of one school knows of its neighbours; zeros without any."""
+    """Write what every live fish of one school knows of its neighbors; zeros without any."""
     for row in range(world.nearby.shape[1]):
         for column in range(world.nearby.shape[2]):
             world.nearby[env, row, column] = _ZERO

@@ -23,7 +23,7 @@ WORLD_INPUTS = 11
 OWN_INPUTS = 8
 PREDATOR_INPUTS = 9
 OBSTACLE_INPUTS = 3
-NEIGHBOUR_INPUTS = 7
+NEIGHBOR_INPUTS = 7
 HEADING_X, HEADING_Y = 2, 3
 """Columns of the heading, which makes a fish's own frame."""
 
@@ -33,14 +33,14 @@ _FAR = single(np.inf)
 
 
 def input_count(
-    *, own_frame: bool, predators: int, has_obstacles: bool, sees_neighbours: bool
+    *, own_frame: bool, predators: int, has_obstacles: bool, sees_neighbors: bool
 ) -> int:
     """Return the number of inputs of one fish."""
-    neighbours = NEIGHBOUR_INPUTS if sees_neighbours else 0
+    neighbors = NEIGHBOR_INPUTS if sees_neighbors else 0
     if not own_frame:
-        return WORLD_INPUTS + neighbours
+        return WORLD_INPUTS + neighbors
     obstacles = OBSTACLE_INPUTS if has_obstacles else 0
-    return OWN_INPUTS + predators * PREDATOR_INPUTS + obstacles + neighbours
+    return OWN_INPUTS + predators * PREDATOR_INPUTS + obstacles + neighbors
 
 
 # The functions for one school take the world, those for one fish only the arrays they read: handing
@@ -200,15 +200,15 @@ def _show_obstacles(world: FishWorld, env: int, obs: Array, obstacles: Array) ->
 
 
 @kernel
-def _show_neighbours(world: FishWorld, env: int, obs: Array, rules: FishRules) -> None:
-    """Write the neighbours' summary; the mean way to them turned into the frame of the rest."""
+def _show_neighbors(world: FishWorld, env: int, obs: Array, rules: FishRules) -> None:
+    """Write the neighbors' summary; the mean way to them turned into the frame of the rest."""
     nearby = world.nearby
-    first = obs.shape[1] - NEIGHBOUR_INPUTS
+    first = obs.shape[1] - NEIGHBOR_INPUTS
     for row in range(nearby.shape[1]):
         if not world.alive[env, row]:
             continue
         slot = env * nearby.shape[1] + row
-        for column in range(NEIGHBOUR_INPUTS):
+        for column in range(NEIGHBOR_INPUTS):
             obs[slot, first + column] = nearby[env, row, column]
         obs[slot, first + COUNT] = min(nearby[env, row, COUNT], _ONE)
         if rules.own_frame:
@@ -234,5 +234,5 @@ def observe(world: FishWorld, rows: StepArrays, env: int, rules: FishRules) -> N
             _show_obstacles(world, env, obs, rules.obstacles)
     else:
         _show_world(world, env, obs)
-    if rules.sees_neighbours:
-        _show_neighbours(world, env, obs, rules)
+    if rules.sees_neighbors:
+        _show_neighbors(world, env, obs, rules)

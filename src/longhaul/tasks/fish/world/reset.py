@@ -22,7 +22,7 @@ from longhaul.tasks.fish.world.world import (
     world_stamp,
 )
 
-CENTRE = 1e-5
+CENTER = 1e-5
 """A fish nearer to the middle than this draws the direction it flees in."""
 _SPAWN = SPAWN_SHARE * float(RADIUS)
 
@@ -85,7 +85,7 @@ def draw(
     if start.escape_boost:
         turns = np.empty(fish)
         begin = 0
-        for row in np.flatnonzero(places[:, 1] < CENTRE / _SPAWN).tolist():
+        for row in np.flatnonzero(places[:, 1] < CENTER / _SPAWN).tolist():
             turns[begin:row] = generator.standard_normal(row - begin)
             strays[row] = generator.standard_normal(2)
             turns[row] = generator.standard_normal()

@@ -87,7 +87,7 @@ class SchoolFactory:
             own_frame=options.inputs == "own_frame",
             predators=options.predator.count,
             has_obstacles=bool(options.obstacles),
-            sees_neighbours=options.neighbours.inputs,
+            sees_neighbors=options.neighbors.inputs,
         )
         return EnvSpec(
             id="fish",
@@ -369,7 +369,7 @@ class Schools:
 
 
 def _share_of(seed: int) -> float:
-    """Return a number in [0, 1) that looks random over seeds (the finaliser of splitmix64)."""
+    """Return a number in [0, 1) that looks random over seeds (the finalizer of splitmix64)."""
     mask = (1 << 64) - 1
     word = (seed + 0x9E3779B97F4A7C15) & mask
     word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & mask

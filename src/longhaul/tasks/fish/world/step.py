@@ -77,7 +77,7 @@ def _pay_place(world: FishWorld, rows: StepArrays, env: int) -> None:
 
 @kernel
 def _pay_company(world: FishWorld, rows: StepArrays, env: int, rules: FishRules) -> None:
-    """Charge for density and pay for divergence, if there are neighbours."""
+    """Charge for density and pay for divergence, if there are neighbors."""
     first, nearby = env * world.fish.shape[1], world.nearby
     scale = _ONE if rules.plain_reward else REWARD_SCALE
     for row in range(world.fish.shape[1]):
@@ -139,7 +139,7 @@ def _compile_step(stamp: int) -> Any:
                     continue
                 move_school(world, env, actions, rules)
             if matter(world, env, rules):
-                look_around(world, env, rules.neighbour_radius)
+                look_around(world, env, rules.neighbor_radius)
             if moves:
                 _mark(world, rows, env, rules)
                 pay(world, rows, env, rules)

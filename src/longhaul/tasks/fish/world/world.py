@@ -33,7 +33,7 @@ STANDSTILL = single(0.01)
 TURN_COSINE = single(np.cos(np.pi / 6))
 TURN_SINE = single(np.sin(np.pi / 6))
 CAPTURE = single(0.7)
-"""A fish nearer than this to a predator's centre dies."""
+"""A fish nearer than this to a predator's center dies."""
 VISION = single(10.0 / 3.0)
 GRAVITY = single(0.5)
 PREDATOR_BOUNCE = single(0.85)
@@ -69,20 +69,20 @@ class FishWorld(NamedTuple):
     size: Array  # [N] int32: fish of the school
     over: Array  # [N] bool
     density_penalty: Array  # [N] float32
-    nearby: Array  # [N, M, 7] float32: what each fish knows of its neighbours; scratch
-    closest: Array  # [N, K, 3] float32: the nearest neighbours of one fish; scratch
+    nearby: Array  # [N, M, 7] float32: what each fish knows of its neighbors; scratch
+    closest: Array  # [N, K, 3] float32: the nearest neighbors of one fish; scratch
 
 
 class FishRules(NamedTuple):
     """What holds for all schools of a batch."""
 
     obstacles: Array  # [O, 3] float32: x, y, radius
-    sees_neighbours: bool
-    needs_neighbours: bool  # for inputs or reward, whatever the density penalty
+    sees_neighbors: bool
+    needs_neighbors: bool  # for inputs or reward, whatever the density penalty
     own_frame: bool
     plain_reward: bool
     limit_ends: bool  # the time limit terminates instead of truncating
-    neighbour_radius: float
+    neighbor_radius: float
     alive_reward: float
     death_penalty: float
     density_target: float
@@ -131,7 +131,7 @@ def empty_world(options: FishOptions, count: int) -> FishWorld:
         over=np.ones(count, np.bool_),
         density_penalty=np.zeros(count, np.float32),
         nearby=np.zeros((count, fish, 7), np.float32),
-        closest=np.zeros((count, options.neighbours.average_count, 3), np.float32),
+        closest=np.zeros((count, options.neighbors.average_count, 3), np.float32),
     )
 
 
@@ -140,12 +140,12 @@ def make_rules(options: FishOptions) -> FishRules:
     reward = options.reward
     return FishRules(
         obstacles=np.array(options.obstacles, np.float32).reshape(-1, 3),
-        sees_neighbours=options.neighbours.inputs,
-        needs_neighbours=options.neighbours.inputs or reward.divergence != 0,
+        sees_neighbors=options.neighbors.inputs,
+        needs_neighbors=options.neighbors.inputs or reward.divergence != 0,
         own_frame=options.inputs == "own_frame",
         plain_reward=reward.kind == "plain",
         limit_ends=options.limit_ends,
-        neighbour_radius=single(options.neighbours.radius),
+        neighbor_radius=single(options.neighbors.radius),
         alive_reward=single(reward.alive),
         death_penalty=single(reward.death),
         density_target=single(reward.density_target),

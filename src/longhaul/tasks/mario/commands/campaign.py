@@ -164,7 +164,7 @@ class CampaignRunner:
         self,
         request: CampaignRequest,
         campaign: Campaign,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         *,
         clock: Callable[[], float] = time.monotonic,
         rest: Callable[[float], None] = time.sleep,
@@ -178,7 +178,7 @@ class CampaignRunner:
         self._slice_seconds = request.slice_seconds or plan.slice_of(
             request.budget_seconds, len(self._courses), jobs=request.jobs
         )
-        self._tell = tell
+        self._notify = notify
         self._clock = clock
         self._states = {name: CourseState(name) for name in self._courses}
         self._spent = 0.0
@@ -224,7 +224,7 @@ class CampaignRunner:
             state = self._states[name] = replace(state, teacher=teacher)
             self._save()
         seconds = min(self._slice_seconds, request.budget_seconds - self._spent)
-        self._tell(f"{name}: trains for {duration(seconds)}{self._so_far()}")
+        self._notify(f"{name}: trains for {duration(seconds)}{self._so_far()}")
         command = longhaul_command("train", request.task, *self._arguments(name, state))
         log = request.folder / f"{slug(name)}.log"
         return CourseJob(self._launch(command, log), log, name, self._clock(), seconds)
@@ -258,7 +258,7 @@ class CampaignRunner:
             self._unfilmed.append(job.course)
         if not job.is_film:
             why = state.problem or state.blocked
-            self._tell(
+            self._notify(
                 f"{state.name}: clear rate {state.rate:.2f}, progress {state.progress:.0f}, "
                 f"{state.seconds / 60:.1f} min{f'; {why}' if why else ''}"
             )
@@ -284,7 +284,7 @@ class CampaignRunner:
         path = self._request.folder / f"{slug(job.course)}.mp4"
         if code:
             said = job.words().strip().splitlines()
-            self._tell(f"{job.course}: no film: {said[-1] if said else code}")
+            self._notify(f"{job.course}: no film: {said[-1] if said else code}")
         return replace(self._states[job.course], film=path.name if path.is_file() else "")
 
     def _arguments(self, name: str, state: CourseState) -> list[str]:
@@ -366,7 +366,7 @@ class CampaignRunner:
             replace_file(folder / TABLE_FILE, report.as_markdown().encode())
 
 
-def run_campaign(request: CampaignRequest, tell: Callable[[str], None]) -> CampaignReport:
+def run_campaign(request: CampaignRequest, notify: Callable[[str], None]) -> CampaignReport:
     """Train course after course; the same call again goes on where it was."""
     # What is wrong is told before a folder is made.
     CAMPAIGN.courses(request.courses)
@@ -378,7 +378,7 @@ def run_campaign(request: CampaignRequest, tell: Callable[[str], None]) -> Campa
             RunLock(request.folder / "lock", Clocks()),
             SignalRequests(lambda: None) as signals,
         ):
-            runner = CampaignRunner(request, CAMPAIGN, tell)
+            runner = CampaignRunner(request, CAMPAIGN, notify)
             report = runner.run(lambda: signals.stop_reason)
             return replace(report, exit_code=signals.exit_code, reason=signals.stop_reason or "")
     except OSError as error:

@@ -36,7 +36,7 @@ from longhaul.tasks.mario.console.sprites import overflow_dot, paint_sprites, sp
 
 BACKGROUND_SHOWN = 0x08
 LEFT_EDGE_SHOWN = 0x02
-GREY_ONLY = 0x01
+GRAY_ONLY = 0x01
 EVERY_BYTE = np.uint64(0x0101010101010101)
 TILES_ACROSS = 33
 """One more than fit: the first and the last are cut by the fine scroll."""
@@ -45,8 +45,8 @@ TILES_ACROSS = 33
 @kernel
 def _shade(row: Array, registers: Array, canvas: Canvas, entry: int) -> Any:
     """Return eight pixels of what an entry of the palette is drawn as."""
-    grey = 0x30 if registers[MASK] & GREY_ONLY else 0x3F
-    return np.uint64(canvas.shades[row[PALETTE + entry] & grey]) * EVERY_BYTE
+    gray = 0x30 if registers[MASK] & GRAY_ONLY else 0x3F
+    return np.uint64(canvas.shades[row[PALETTE + entry] & gray]) * EVERY_BYTE
 
 
 @kernel

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from longhaul.core.env import Array
 from longhaul.core.errors import ConfigError
 from longhaul.envs.native.jit import fetch, kernel
-from longhaul.envs.native.thread_pool import Chain, Labour, Link, bind, run_alone
+from longhaul.envs.native.thread_pool import Chain, Labor, Link, bind, run_alone
 from longhaul.tasks.mario.console.frame import run_frame
 from longhaul.tasks.mario.console.game import Cartridge, Machine, decode, new_canvases
 from longhaul.tasks.mario.console.layout import (
@@ -40,8 +40,8 @@ from longhaul.tasks.mario.console.native import console_stamp
 from longhaul.tasks.mario.console.picture import (
     Picture,
     PictureKind,
-    colour_view,
-    colours,
+    color_view,
+    colors,
     keep_picture,
     make_view,
 )
@@ -109,7 +109,7 @@ def _run_console(running: Running, index: int, member: int) -> None:
         keep_picture(now.canvas, before.canvas, view, batch.pictures[index])
 
 
-def _build(stamp: int) -> Labour:
+def _build(stamp: int) -> Labor:
     def run_console(pointer: Any, index: int, member: int) -> int:
         """Run one console."""
         _ = stamp
@@ -150,7 +150,7 @@ class Consoles:
         self._games = decode(cartridge)
         self._own = threading.local()
         self._view = make_view(self.picture)
-        self._colour_view = colour_view()
+        self._color_view = color_view()
         self.power_on(np.arange(count))
 
     def __len__(self) -> int:
@@ -239,18 +239,18 @@ class Consoles:
             own = self._own.own = _Own(self)
         return own
 
-    def colour_numbers(self, row: int) -> Bytes:
-        """Return the last frame of a console as numbers of colours, [240, 256]."""
+    def color_numbers(self, row: int) -> Bytes:
+        """Return the last frame of a console as numbers of colors, [240, 256]."""
         state = self._previous[row : row + 1].copy()
         numbers: Bytes = np.zeros((1, 1, HEIGHT, WIDTH), np.uint8)
         pads = self.registers[row : row + 1, [PAD_1, PAD_2]].astype(np.uint8)
         batch = Batch(state.view(CONSOLE)[:, 0], state.copy(), numbers)
-        part = self._bound(batch, self._colour_view, Spell(pads, np.ones(2, np.int64)), 1)
+        part = self._bound(batch, self._color_view, Spell(pads, np.ones(2, np.int64)), 1)
         run_alone(Chain(part), np.zeros(1, np.int64), 0, 1)
         picture: Bytes = numbers[0, 0]
         return picture
 
     def screen(self, row: int) -> Bytes:
         """Return the last frame of a console in red, green and blue, [240, 256, 3]."""
-        screen: Bytes = colours()[self.colour_numbers(row)]
+        screen: Bytes = colors()[self.color_numbers(row)]
         return screen

@@ -152,7 +152,7 @@ _SHEET = np.dtype(
         ("claimed", np.uint8, (LINES, 36)),  # bits of pixels a sprite has taken, from pixel 0 on
         ("crowd", np.uint8, (LINES,)),  # sprites drawn in the line
         ("counts", np.uint8, (272,)),  # sprites in the line, while looking for too many
-        ("shades", np.uint8, (64,)),  # what is drawn for each colour
+        ("shades", np.uint8, (64,)),  # what is drawn for each color
         ("drawing", np.uint8, (1,)),  # whether anything is drawn
     ],
     align=True,

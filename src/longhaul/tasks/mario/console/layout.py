@@ -11,11 +11,11 @@ import numpy as np
 RAM = 0
 """2048 bytes of work memory, $0000-$07FF for the program."""
 NAMETABLES = 2048
-"""2048 bytes: two screens of 32x30 tiles, each with 64 bytes of colour attributes."""
+"""2048 bytes: two screens of 32x30 tiles, each with 64 bytes of color attributes."""
 OAM = 4096
 """256 bytes: 64 sprites of y, tile, attributes, x."""
 PALETTE = 4352
-"""32 bytes: the colours of the background, then of the sprites."""
+"""32 bytes: the colors of the background, then of the sprites."""
 REGISTERS = 4384
 """The registers below, four bytes each."""
 FIRST_REGISTER = REGISTERS // 4

@@ -74,8 +74,8 @@ class Picture:
     """Columns of the picture; the screen has 256 pixels across."""
     stack: int = 4
     """How many of the latest pictures are kept, oldest first."""
-    colour: bool = False
-    """Whether pictures are red, green and blue instead of grey."""
+    color: bool = False
+    """Whether pictures are red, green and blue instead of gray."""
     two_frames: bool = False
     """Whether each pixel is the brighter one of the last two frames: sprites may flicker."""
     first_line: int = 0
@@ -101,7 +101,7 @@ class Picture:
     @property
     def channels(self) -> int:
         """Planes of one picture."""
-        return 3 if self.colour else 1
+        return 3 if self.color else 1
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -116,7 +116,7 @@ class PictureKind(NamedTuple):
     """A kind of picture as the native code wants it."""
 
     shrinking: Shrinking
-    shades: Array  # [64] uint8: what is drawn for each colour
+    shades: Array  # [64] uint8: what is drawn for each color
     levels: Array  # [planes, 256] uint8: what a drawn byte is shown as in each plane
     two_frames: bool
 
@@ -125,19 +125,19 @@ def make_view(picture: Picture) -> PictureKind:
     """Return the tables behind a kind of picture."""
     identity = np.arange(256, dtype=np.uint8)
     levels = identity[None].copy()
-    if picture.colour:
+    if picture.color:
         levels = np.zeros((3, 256), np.uint8)
-        levels[:, :64] = colours().T
+        levels[:, :64] = colors().T
     return PictureKind(
         shrinking((picture.first_line, picture.last_line), picture.height, picture.width),
-        identity[:64].copy() if picture.colour else greys(),
+        identity[:64].copy() if picture.color else grays(),
         levels,
         picture.two_frames,
     )
 
 
-def colour_view() -> PictureKind:
-    """Return the view whose one plane holds the number of the colour of every pixel."""
+def color_view() -> PictureKind:
+    """Return the view whose one plane holds the number of the color of every pixel."""
     return make_view(WHOLE_SCREEN)._replace(shades=np.arange(64, dtype=np.uint8))
 
 
@@ -153,20 +153,20 @@ def keep_picture(canvas: Canvas, other: Canvas, view: PictureKind, stack: Array)
 
 
 LOW_LEVELS = (0.350, 0.518, 0.962, 1.550)
-"""Volts of the lower half of the colour wave, for the four levels of brightness."""
+"""Volts of the lower half of the color wave, for the four levels of brightness."""
 HIGH_LEVELS = (1.094, 1.506, 1.962, 1.962)
 BLACK = 0.518
 WHITE = 1.962
 PHASES = 12
 HUE = 3.9
-"""Twelfths by which a television's hue knob turns the colours."""
+"""Twelfths by which a television's hue knob turns the colors."""
 SATURATION = 1.0
 LUMA = (0.299, 0.587, 0.114)
 
 
-def _signal(colour: int, phase: int) -> float:
-    """Return the voltage of a colour at one twelfth of the colour wave, black 0 and white 1."""
-    hue, level = colour & 0x0F, colour >> 4
+def _signal(color: int, phase: int) -> float:
+    """Return the voltage of a color at one twelfth of the color wave, black 0 and white 1."""
+    hue, level = color & 0x0F, color >> 4
     if hue > 13:
         level = 1
     low, high = LOW_LEVELS[level], HIGH_LEVELS[level]
@@ -179,10 +179,10 @@ def _signal(colour: int, phase: int) -> float:
 
 
 @functools.cache
-def _colours() -> NDArray[np.uint8]:
+def _colors() -> NDArray[np.uint8]:
     phases = np.arange(PHASES)
     angle = np.pi * (phases + HUE) / 6
-    wave = np.array([[_signal(colour, int(phase)) for phase in phases] for colour in range(64)])
+    wave = np.array([[_signal(color, int(phase)) for phase in phases] for color in range(64)])
     y = wave.mean(axis=1)
     i = (wave * np.cos(angle)).mean(axis=1) * 2 * SATURATION
     q = (wave * np.sin(angle)).mean(axis=1) * 2 * SATURATION
@@ -193,14 +193,14 @@ def _colours() -> NDArray[np.uint8]:
     return levels
 
 
-def colours() -> NDArray[np.uint8]:
-    """Return red, green and blue of each colour, [64, 3]."""
-    return _colours().copy()
+def colors() -> NDArray[np.uint8]:
+    """Return red, green and blue of each color, [64, 3]."""
+    return _colors().copy()
 
 
-def greys() -> NDArray[np.uint8]:
-    """Return how bright each colour is, [64]."""
-    levels: NDArray[np.uint8] = np.round(_colours() @ np.array(LUMA)).astype(np.uint8)
+def grays() -> NDArray[np.uint8]:
+    """Return how bright each color is, [64]."""
+    levels: NDArray[np.uint8] = np.round(_colors() @ np.array(LUMA)).astype(np.uint8)
     return levels
 
 
@@ -280,7 +280,7 @@ def shrink(canvas: Canvas, other: Canvas, levels: Array, shrinking: Shrinking, o
     """
     total = np.zeros(WIDTH, np.float32)
     pixels = np.zeros(WIDTH, np.uint8)
-    # A picture in grey is drawn as it is shown.
+    # A picture in gray is drawn as it is shown.
     translated = levels[1] != 1
     count = shrinking.last_line - shrinking.first_line
     for index in range(count):

@@ -177,7 +177,7 @@ def paint_sprites(row: Array, registers: Array, machine: Machine, first: int, la
         return
     control = registers[CONTROL]
     height = sprite_height(control)
-    grey = 0x30 if mask & 1 else 0x3F
+    gray = 0x30 if mask & 1 else 0x3F
     for sprite in range(OAM, OAM + 256, 4):
         top = integer(row[sprite]) + 1
         if top >= last or top + height <= first:
@@ -188,7 +188,7 @@ def paint_sprites(row: Array, registers: Array, machine: Machine, first: int, la
             integer(row[sprite + 3]),
         )
         flipped = 1 if attributes & FLIP_ACROSS else 0
-        colours = PALETTE + 16 + (attributes & 3) * 4
+        colors = PALETTE + 16 + (attributes & 3) * 4
         for line in range(max(top, first), min(top + height, last)):
             if canvas.crowd[line] >= AT_MOST:
                 continue
@@ -204,5 +204,5 @@ def paint_sprites(row: Array, registers: Array, machine: Machine, first: int, la
             for column in range(8):
                 if seen & (0x80 >> column):
                     pixel = game.pixels[pattern, 7 - column if flipped else column]
-                    colour = row[colours + pixel] & grey
-                    canvas.bytes[line, place + column] = canvas.shades[colour]
+                    color = row[colors + pixel] & gray
+                    canvas.bytes[line, place + column] = canvas.shades[color]

@@ -173,7 +173,7 @@ def assemble(source: str) -> Program:
     return Program(bytes(one_pass.image), known)
 
 
-COLOURS = {" ": 0, ".": 1, "o": 2, "#": 3}
+COLORS = {" ": 0, ".": 1, "o": 2, "#": 3}
 GLYPHS = {
     "0": " ### #   ##   ##   ##   ##   # ###  ",
     "1": "  #   ##    #    #    #    #   ###  ",
@@ -273,7 +273,7 @@ def _glyph(text: str) -> tuple[str, ...]:
 
 def _encode(rows: tuple[str, ...]) -> bytes:
     """Return the sixteen bytes of eight rows of eight characters."""
-    numbers = np.array([[COLOURS[character] for character in row] for row in rows], np.uint8)
+    numbers = np.array([[COLORS[character] for character in row] for row in rows], np.uint8)
     planes = np.stack([numbers & 1, numbers >> 1])
     return np.packbits(planes, axis=-1).tobytes()
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from longhaul.core.env import Array
 from longhaul.envs.native.jit import entry, fetch, integer, kernel
-from longhaul.envs.native.thread_pool import Labour
+from longhaul.envs.native.thread_pool import Labor
 from longhaul.tasks.mario.game.memory import (
     AREA_POINTER,
     AREA_TYPE,
@@ -329,7 +329,7 @@ def _judge_one(own: Array, ram: Array, rules: Rules) -> None:
     own[BUSY] = 1 if reason == GOES_ON and not is_playing(ram) else 0
 
 
-def _build(stamp: int) -> tuple[Labour, Labour, Any]:
+def _build(stamp: int) -> tuple[Labor, Labor, Any]:
     def choose(pointer: Any, index: int, member: int) -> int:
         """Decide which buttons a game presses."""
         _ = stamp

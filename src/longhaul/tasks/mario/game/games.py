@@ -259,7 +259,7 @@ class Games:
         return Ending(reason, metrics, told)
 
     def frame(self, env: int) -> Bytes | None:
-        """Return the present picture of one game, 240 x 256 in colour."""
+        """Return the present picture of one game, 240 x 256 in color."""
         return self.consoles.screen(env)
 
     def snapshot(self) -> State:

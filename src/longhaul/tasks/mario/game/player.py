@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from longhaul.core.env import Array
 from longhaul.core.errors import ConfigError
 from longhaul.envs.native.jit import fetch
-from longhaul.envs.native.thread_pool import Labour
+from longhaul.envs.native.thread_pool import Labor
 from longhaul.tasks.mario.console.consoles import Consoles
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.game.memory import (
@@ -71,7 +71,7 @@ class Player:
             self._console.reset(ONE)
 
     def screen(self) -> Bytes:
-        """Return the last frame in colour, [240, 256, 3]."""
+        """Return the last frame in color, [240, 256, 3]."""
         if not self.frames:
             raise ConfigError("there is no picture before the first frame")
         return self._console.screen(0)
@@ -164,7 +164,7 @@ class Holding(NamedTuple):
     held: Array  # [N, HELD_SIZE] float32
 
 
-def _build(stamp: int) -> Labour:
+def _build(stamp: int) -> Labor:
     def show_held(pointer: Any, index: int, member: int) -> int:
         """Write 1 for a button that was held in the last frame, 0 for one that was not."""
         _ = stamp

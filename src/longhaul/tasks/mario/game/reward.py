@@ -12,7 +12,7 @@ from longhaul.core.env import Array, StepBuffers
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
 from longhaul.envs.native.jit import fetch
-from longhaul.envs.native.thread_pool import Labour, Link, bind
+from longhaul.envs.native.thread_pool import Labor, Link, bind
 from longhaul.tasks.mario.game.memory import game_stamp
 
 (
@@ -175,7 +175,7 @@ class Paying(NamedTuple):
     weights: RewardWeights
 
 
-def _build(stamp: int) -> Labour:
+def _build(stamp: int) -> Labor:
     def pay_plainly(pointer: Any, index: int, member: int) -> int:
         """Write the plain reward of a game."""
         _ = stamp

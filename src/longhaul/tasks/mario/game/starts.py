@@ -17,7 +17,7 @@ from longhaul.core.errors import EnvError
 from longhaul.core.settings import SettingValue
 from longhaul.core.state import State
 from longhaul.envs.native.jit import fetch, integer
-from longhaul.envs.native.thread_pool import Labour, Link, bind
+from longhaul.envs.native.thread_pool import Labor, Link, bind
 from longhaul.tasks.mario.console.consoles import Consoles
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.console.layout import SIZE
@@ -130,7 +130,7 @@ class Keeping(NamedTuple):
     every: int
 
 
-def _build(stamp: int) -> Labour:
+def _build(stamp: int) -> Labor:
     def keep(pointer: Any, index: int, member: int) -> int:
         """Keep a console if it is its turn."""
         _ = stamp

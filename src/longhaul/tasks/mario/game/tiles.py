@@ -14,7 +14,7 @@ import numpy as np
 
 from longhaul.core.env import Array
 from longhaul.envs.native.jit import fetch, integer, kernel
-from longhaul.envs.native.thread_pool import Labour
+from longhaul.envs.native.thread_pool import Labor
 from longhaul.tasks.mario.game.memory import (
     AREA_TYPE,
     CLOCK_DIGITS,
@@ -308,7 +308,7 @@ class Showing(NamedTuple):
     numbers: Array  # [N, STATE_SIZE] float32
 
 
-def _build(stamp: int) -> Labour:
+def _build(stamp: int) -> Labor:
     def show(pointer: Any, index: int, member: int) -> int:
         """Write what a game shows."""
         _ = stamp

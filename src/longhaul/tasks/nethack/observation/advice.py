@@ -103,7 +103,7 @@ def _packed_atoms(atoms: Array) -> tuple[np.uint64, np.uint64]:
 
 @kernel
 def _ones(word: np.uint64) -> int:
-    """Return how many bits of a word are set, by adding neighbours, then pairs, then nibbles."""
+    """Return how many bits of a word are set, by adding neighbors, then pairs, then nibbles."""
     word = word - ((word >> _ONE_BIT) & _EVERY_SECOND)
     word = (word & _PAIRS) + ((word >> _TWO_BITS) & _PAIRS)
     word = (word + (word >> _FOUR_BITS)) & _NIBBLES

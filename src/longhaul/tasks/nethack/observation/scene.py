@@ -177,7 +177,7 @@ def _note_creature(kind: int, traits: int, apart: tuple[int, int], found: Array)
 def note_ground_beside(
     chart: Array, kinds: tuple[int, int], direction: int, found: Array, around: Array
 ) -> None:
-    """Take a neighbouring cell, its class and its place on the chart, into account."""
+    """Take a neighboring cell, its class and its place on the chart, into account."""
     kind, place = kinds
     way = chart[place] & WAY
     if way == OPEN or (way and direction < SLANTING):
@@ -203,7 +203,7 @@ def note_ground_beside(
 def note_creature_beside(
     table: Array, who: tuple[int, int], direction: int, found: Array, around: Array
 ) -> None:
-    """Take a neighbour's glyph, and the hero's experience level, into account."""
+    """Take a neighbor's glyph, and the hero's experience level, into account."""
     glyph, experience = who
     kind = table[KIND, glyph]
     if kind == KINDS.hostile:
@@ -225,7 +225,7 @@ def note_creature_beside(
 
 @kernel
 def find_ways_out(around: Array) -> None:
-    """Mark free neighbouring cells that do not lead towards a hostile neighbour."""
+    """Mark free neighboring cells that do not lead towards a hostile neighbor."""
     for direction in range(8):
         if not around[D_ENTER, direction] or around[D_HOSTILE, direction]:
             continue

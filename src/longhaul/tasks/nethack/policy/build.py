@@ -96,7 +96,7 @@ def panels(names: tuple[str, ...]) -> tuple[Panel, ...]:
             "Entropy of the experts' weights",
             (health.STEP_ENTROPY, health.MEAN_ENTROPY),
             right=(METRIC,),
-            note="of a step, and of the mean over steps: only the first tells of specialisation",
+            note="of a step, and of the mean over steps: only the first tells of specialization",
         ),
         Panel(
             "Rules and router",

@@ -87,13 +87,13 @@ def unusual(scores: Tensor) -> Tensor:
 
 
 def alignment_target(expert_scores: Tensor, temperature: float) -> Tensor:
-    """Return what the rules recommend [N, K]: a softmax over standardised expert scores [N, K].
+    """Return what the rules recommend [N, K]: a softmax over standardized expert scores [N, K].
 
-    Standardised, so that a temperature means the same whatever the scale of the scores.
+    Standardized, so that a temperature means the same whatever the scale of the scores.
     """
-    centred = expert_scores - expert_scores.mean(1, keepdim=True)
-    deviation = centred.square().mean(1, keepdim=True).sqrt()
-    return torch.softmax(centred / (deviation + FLOOR) / temperature, 1)
+    centered = expert_scores - expert_scores.mean(1, keepdim=True)
+    deviation = centered.square().mean(1, keepdim=True).sqrt()
+    return torch.softmax(centered / (deviation + FLOOR) / temperature, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ LOSSES = (ALPHA_ENTROPY, LOAD_BALANCE, DIVERSITY, ALIGNMENT, SEMANTIC, TEMPORAL,
 SETTINGS = (ROUTER, TEMPERATURE, ALIGNMENT_TEMPERATURE, *LOSSES)
 
 LEARNING_RATE = "learn.learning_rate"
-ENTROPY_WEIGHT = "learn.entropy_weight"
+ENT_COEF = "learn.ent_coef"
 """The learner's own settings that the phases write; a task knows no learner, so by name."""
 
 

@@ -15,7 +15,7 @@ from longhaul.tasks.nethack.policy.options import (
     ALIGNMENT_TEMPERATURE,
     ALPHA_ENTROPY,
     DIVERSITY,
-    ENTROPY_WEIGHT,
+    ENT_COEF,
     LEARNING_RATE,
     LOAD_BALANCE,
     OVERLAP,
@@ -305,7 +305,7 @@ def _floats(options: PhaseOptions, stretch: PhaseCoefficients) -> tuple[Assignme
     return (
         TEMPERATURE.to(stretch.temperature),
         Assignment(LEARNING_RATE, stretch.learning_rate * options.learning_rate_factor),
-        Assignment(ENTROPY_WEIGHT, stretch.entropy),
+        Assignment(ENT_COEF, stretch.entropy),
         ALPHA_ENTROPY.to(stretch.first_pull),
         LOAD_BALANCE.to(stretch.load_balance),
         DIVERSITY.to(stretch.diversity),

@@ -39,7 +39,7 @@ ACTIONS_FILE = "expert-actions.jsonl"
 OPERATORS_FILE = "operators.jsonl"
 ROUTING_FILE = "routing.jsonl"
 STEPS_FILE = "steps.jsonl"
-SUMMARY_FILE = "specialisation.json"
+SUMMARY_FILE = "specialization.json"
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]

@@ -49,7 +49,7 @@ class Oracle(Protocol):
         """Run one frame."""
 
     def screen(self) -> Pixels:
-        """Return the whole screen in colours of its own, [240, 256]."""
+        """Return the whole screen in colors of its own, [240, 256]."""
 
     def keep(self) -> Callable[[], None]:
         """Return what brings the console back to the present moment."""
@@ -72,8 +72,8 @@ class Ours:
         self.consoles.step(np.array([pad_1], np.uint8), draw=False)
 
     def screen(self) -> Bytes:
-        """Return the last frame in numbers of colours."""
-        return self.consoles.colour_numbers(0)
+        """Return the last frame in numbers of colors."""
+        return self.consoles.color_numbers(0)
 
     def keep(self) -> Callable[[], None]:
         """Return what brings the console back to the present moment."""
@@ -122,21 +122,21 @@ class Findings:
         return "\n".join([figures, *(line for each in lists for line in each)])
 
 
-class Colours:
-    """The other console's colours, learned from the first screens and then held to."""
+class Colors:
+    """The other console's colors, learned from the first screens and then held to."""
 
     def __init__(self) -> None:
         self._known = np.full(64, -1, np.int64)
 
     def learn(self, numbers: Bytes, seen: Pixels) -> None:
-        """Take what most pixels of a colour that was not seen before are shown as."""
+        """Take what most pixels of a color that was not seen before are shown as."""
         for number in np.unique(numbers):
             if self._known[number] < 0:
                 values, counts = np.unique(seen[numbers == number], return_counts=True)
                 self._known[number] = values[counts.argmax()]
 
     def of(self, numbers: Bytes) -> NDArray[np.int64]:
-        """Return our screen in the colours of the other one."""
+        """Return our screen in the colors of the other one."""
         translated: NDArray[np.int64] = self._known[numbers]
         return translated
 
@@ -247,7 +247,7 @@ class Comparison:
     ours: Ours
     other: Oracle
     findings: Findings = field(default_factory=Findings)
-    colours: Colours = field(default_factory=Colours)
+    colors: Colors = field(default_factory=Colors)
 
     def play(self, plan: Plan) -> Findings:
         """Play all stages of a plan on both consoles."""
@@ -287,9 +287,9 @@ class Comparison:
         """Compare the screens of this frame."""
         now, seen = self.ours.screen(), self.other.screen().astype(np.int64)
         lines = self.other.lines_shown
-        self.colours.learn(now[:lines], seen[:lines])
-        wanted = self.colours.of(now)
+        self.colors.learn(now[:lines], seen[:lines])
+        wanted = self.colors.of(now)
         if lines < len(now):
-            wanted = beam_composite(wanted, self.colours.of(before), seen, lines)
+            wanted = beam_composite(wanted, self.colors.of(before), seen, lines)
         first = self.other.first_line
         compare_screens(wanted[first:], seen[first:], self.findings, where)

@@ -118,7 +118,7 @@ class LibretroConsole:
         self._core.retro_run()
 
     def screen(self) -> NDArray[np.uint16]:
-        """Return the last frame in the core's own 16-bit colours, [lines, pixels]."""
+        """Return the last frame in the core's own 16-bit colors, [lines, pixels]."""
         assert self._frame is not None
         data, width, height, pitch = self._frame
         pixels: NDArray[np.uint16] = bytes_at(data, pitch * height).view(np.uint16)

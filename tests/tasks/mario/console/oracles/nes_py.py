@@ -49,7 +49,7 @@ class NesPyConsole:
         self._core.Step(self._console)
 
     def screen(self) -> NDArray[np.uint32]:
-        """Return the picture in the core's own colours, [240, 256]."""
+        """Return the picture in the core's own colors, [240, 256]."""
         return self._screen.view(np.uint32).reshape(240, 256).copy()
 
     def keep(self) -> Callable[[], None]:

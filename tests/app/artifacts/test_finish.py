@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.artefacts.report import Artefacts, keep_panels, preset_differences, report_run
+from longhaul.app.artifacts.report import Artifacts, keep_panels, preset_differences, report_run
 from longhaul.app.evaluation.load import Run
 from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
@@ -76,10 +76,10 @@ def test_what_fails_is_told_in_one_line_each(
     def broken(path: Path) -> None:
         raise RuntimeError("first line\nsecond line")
 
-    monkeypatch.setattr("longhaul.app.artefacts.report.report_run", broken)
+    monkeypatch.setattr("longhaul.app.artifacts.report.report_run", broken)
     told: list[str] = []
     noted: list[str] = []
-    Artefacts(Run(run), told.append, lambda event, **facts: noted.append(event)).write_report()
+    Artifacts(Run(run), told.append, lambda event, **facts: noted.append(event)).write_report()
     assert noted == ["report_failed"]
     (line,) = told
     assert line.startswith("no report: RuntimeError")

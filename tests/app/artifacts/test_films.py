@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from longhaul.app.artefacts.films import EpisodeFilm, FilmRequest, play_live, watch_run
+from longhaul.app.artifacts.films import EpisodeFilm, FilmRequest, play_live, watch_run
 from longhaul.app.build.components import build_evaluator
 from longhaul.app.evaluation.evaluate import (
     EvaluationRequest,
@@ -156,7 +156,7 @@ def test_an_env_that_draws_nothing_is_told_in_one_line(tmp_path: Path) -> None:
 def test_an_episode_plays_in_the_terminal(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longhaul.app.artefacts.films.FRAMES_PER_SECOND", 1e6)
+    monkeypatch.setattr("longhaul.app.artifacts.films.FRAMES_PER_SECOND", 1e6)
     stream = io.StringIO()
     console = Console(
         file=stream, force_terminal=True, width=60, height=24, color_system="truecolor"
@@ -194,7 +194,7 @@ def test_a_large_company_is_left_out_where_that_changes_nothing(
     run = finished_run(tmp_path, "evaluate.num_envs=3", "evaluate.final_episodes=3")
     trained = Run(run).agent("latest")
     case = choose(played_cases(Run(run), trained), "best", 1)[0]
-    monkeypatch.setattr("longhaul.app.artefacts.films.MANY_ROWS", 1)
+    monkeypatch.setattr("longhaul.app.artifacts.films.MANY_ROWS", 1)
     reel = EpisodeFilm(trained, case, {}, stride=1000)
     assert len(list(reel.scenes())) == 2
     assert reel.same

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from longhaul.app.artefacts.records import SnapshotRequest, snapshot_run
-from longhaul.app.artefacts.report import report_run
+from longhaul.app.artifacts.records import SnapshotRequest, snapshot_run
+from longhaul.app.artifacts.report import report_run
 from longhaul.app.evaluation.load import Run
 from longhaul.core.errors import CheckpointError, ConfigError
 from longhaul.engine.episode_player import Replay, Scenario

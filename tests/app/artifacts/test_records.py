@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.artefacts.records import record_run
+from longhaul.app.artifacts.records import record_run
 from longhaul.app.diagnose.verify import Interruption, verify
 from longhaul.app.evaluation.load import Run
 from longhaul.app.inspect.runs import list_tools, run_tool
@@ -21,7 +21,7 @@ from tests.app.small import QUIET, finished_run, small_config, stopped_run
 FISH = (
     "options.fish=5",
     "options.time_limit=20",
-    "collect.steps=8",
+    "collect.num_steps=8",
     "total_iterations=4",
 )
 CLOCKED = ("generated_at", "timestamp")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from longhaul.app.artefacts.caption import CaptionWriter
+from longhaul.app.artifacts.caption import CaptionWriter
 from longhaul.core.env import Array
 from longhaul.core.spaces import Discrete, EnvSpec, Part
 from longhaul.engine.episode_player import Moment

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from longhaul.app.artefacts.films import FilmRequest, film_cases
-from longhaul.app.artefacts.records import SnapshotRequest, StudyRequest, snapshot_run, study_run
+from longhaul.app.artifacts.films import FilmRequest, film_cases
+from longhaul.app.artifacts.records import SnapshotRequest, StudyRequest, snapshot_run, study_run
 from longhaul.app.build.sources import differences, find_kind, from_values, read_preset, to_values
 from longhaul.app.evaluation.evaluate import played_cases
 from longhaul.app.evaluation.load import Run
@@ -135,7 +135,7 @@ def _background(
 
 
 @dataclass(frozen=True, slots=True)
-class Artefacts:
+class Artifacts:
     """Makes what people look at; what fails is reported in one line and fails nothing else."""
 
     run: Run

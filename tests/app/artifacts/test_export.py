@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from longhaul.app.artefacts.export import export_run
+from longhaul.app.artifacts.export import export_run
 from longhaul.app.evaluation.load import Run
 from tests.app.small import finished_run
 

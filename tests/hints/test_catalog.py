@@ -11,7 +11,7 @@ from longhaul.core.control import Progress
 from longhaul.core.errors import ConfigError
 from longhaul.core.hint import Finding, Recent, Rule
 from longhaul.hints.advisor import Advisor
-from longhaul.hints.catalogue import GENERAL, HintsConfig, choose_rules
+from longhaul.hints.catalog import GENERAL, HintsConfig, choose_rules
 from tests.hints.streams import Stream, steady, wobble
 
 
@@ -120,13 +120,13 @@ TROUBLES = (
         lambda n: {"policy/std": 1 + n / 10},
         since=1,
         iterations=120,
-        facts={"action.most_entropy": 0.0, "learn.entropy_weight": 0.05},
+        facts={"action.most_entropy": 0.0, "learn.ent_coef": 0.05},
     ),
     Trouble("gradients-too-long", steady(train__grad_norm=400.0)),
     Trouble(
         "gradients-too-long",
         steady(train__grad_norm=400.0),
-        facts={"learn.normalise_reward": True},
+        facts={"learn.normalize_reward": True},
     ),
     Trouble(
         "still-warming-up",

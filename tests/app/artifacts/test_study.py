@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from longhaul.app.artefacts.records import StudyRequest, play_back, spread, study, study_run
+from longhaul.app.artifacts.records import StudyRequest, play_back, spread, study, study_run
 from longhaul.app.evaluation.evaluate import played_cases
 from longhaul.app.evaluation.load import Agent, Run
 from longhaul.core.errors import ConfigError

@@ -14,7 +14,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from longhaul.app.artefacts.caption import CaptionWriter
+from longhaul.app.artifacts.caption import CaptionWriter
 from longhaul.app.build.env_output import apart_from_envs
 from longhaul.app.evaluation.evaluate import (
     PlayedCase,
