@@ -15,11 +15,11 @@ ODD_ROWS = (5, 6, 7, 10)
 PROGRAM = """
 import os
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:{cores}])
-from longhaul.app.diagnose.verify import Trial, verify
+from longhaul.app.diagnose.verify import Interruption, verify
 from tests.app.small import CARTPOLE, small_config
 for count in {counts}:
     overrides = ("collect.overlap=true", "policy.hidden=[64, 64]", f"num_envs={{count}}")
-    trial = Trial(iterations=3, interruptions=1)
+    trial = Interruption(iterations=3, interruptions=1)
     result = verify(small_config(CARTPOLE, *overrides), trial)
     assert result.equal, result.as_text()
 """

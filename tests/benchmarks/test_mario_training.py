@@ -154,13 +154,13 @@ def test_sample_factory_gets_our_batch_and_epochs() -> None:
         "num_envs": 32,
         "steps": 128,
         "minibatch_size": 512,
-        "epochs": 3,
+        "n_epochs": 3,
         "seed": 1,
         "iterations": 5,
         "mode": "processes",
         "lent": False,
         "learning_rate": 1e-3,
-        "discount": 0.98,
+        "gamma": 0.98,
         "max_grad_norm": 0.5,
     }
     given = dict(word.removeprefix("--").split("=") for word in arguments(asked, "folder"))

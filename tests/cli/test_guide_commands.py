@@ -119,7 +119,7 @@ def desk(
     run = shutil.copytree(trained.path, tmp_path / "runs" / "gym-cartpole-v1" / trained.path.name)
     best = tmp_path / "runs" / "gym-cartpole-v1" / "search.search" / "best.toml"
     best.parent.mkdir()
-    best.write_text("[learn]\nepochs = 2\n")
+    best.write_text("[learn]\nn_epochs = 2\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     modules, ids = set(sys.modules), set(gym.registry)

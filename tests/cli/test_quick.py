@@ -22,7 +22,7 @@ CALLS = (
     ["train", "gym:CartPole-v1", "--set", "lern.epochs=3"],
     ["train", "gym:CartPole-v1", "--set", "learn.n_epochs=three"],
     ["train", "gym:CartPole-v1", "--set", "options.kwarg.a=3"],
-    ["train", "fish", "--set", "learn.gamma=0.9"],
+    ["train", "fish", "--set", "learn.discount=0.9"],
     ["train", "mario", "--set", "options.reward.deth=1"],
     ["train", "nethack", "--preset", "fast"],
     ["train", "probe:recall", "--set", "options.delay=-1"],

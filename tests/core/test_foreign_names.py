@@ -35,7 +35,7 @@ def test_every_foreign_name_leads_to_a_key_of_the_config() -> None:
         ("learn.batch_size", "learn.minibatch_size"),
         ("learn.update_epochs", "learn.n_epochs"),
         ("n_envs", "num_envs"),
-        ("options.gamma", "learn.gamma"),
+        ("options.discount", "learn.gamma"),
         ("learn.total_timesteps", "total_timesteps"),
         ("learning_rate", "learn.learning_rate"),
         ("learn.epoch", "learn.n_epochs"),

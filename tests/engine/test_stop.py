@@ -41,10 +41,10 @@ def test_without_a_reason_the_run_goes_on() -> None:
 @pytest.mark.parametrize(
     ("values", "named"),
     [
-        ({"steps": 0}, "collect.num_steps"),
-        ({"steps": 10, "chunk": 3}, "collect.chunk = 3 must divide"),
-        ({"steps": 10, "chunk": -5}, "collect.chunk"),
-        ({"steps": 10, "chunk": 20}, "collect.chunk"),
+        ({"num_steps": 0}, "collect.num_steps"),
+        ({"num_steps": 10, "chunk": 3}, "collect.chunk = 3 must divide"),
+        ({"num_steps": 10, "chunk": -5}, "collect.chunk"),
+        ({"num_steps": 10, "chunk": 20}, "collect.chunk"),
     ],
 )
 def test_impossible_rollouts_are_refused(values: dict[str, int], named: str) -> None:

@@ -25,10 +25,10 @@ def changed(name: str, value: Any) -> PPOConfig:
     [
         ("learning_rate", 0.0),
         ("learning_rate", math.nan),
-        ("discount", 1.1),
+        ("gamma", 1.1),
         ("gae_lambda", -0.1),
         ("clip_range", 0.0),
-        ("epochs", 0),
+        ("n_epochs", 0),
         ("minibatch_size", 0),
         ("accumulate", 0),
         ("adam_beta1", 1.0),

@@ -248,7 +248,7 @@ def one_hot(state: Tensor) -> Tensor:
 def train(
     make_learner: Make, world: FakeWorld, policy: FakePolicy, *, rollouts: int, **changes: float
 ) -> tuple[Policy, Settings, Metrics]:
-    values = {"learning_rate": 0.02, "ent_coef": 0.01, "discount": 0.9, **changes}
+    values = {"learning_rate": 0.02, "ent_coef": 0.01, "gamma": 0.9, **changes}
     config = PPOConfig(n_epochs=2, minibatch_size=128, **values)  # type: ignore[arg-type]  # all floats
     settings = settings_for(config)
     learner = make_learner(policy, config, generator(1))

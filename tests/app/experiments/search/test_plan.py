@@ -48,7 +48,7 @@ def test_an_unknown_key_is_told_with_the_nearest_one() -> None:
 
 
 def test_a_value_the_config_refuses_is_told_before_anything_is_trained() -> None:
-    with pytest.raises(ConfigError, match=r"int:0\.\.4: learn\.epochs = 0 must be at least 1"):
+    with pytest.raises(ConfigError, match=r"int:0\.\.4: learn\.n_epochs = 0 must be at least 1"):
         make_plan(request(space=("learn.n_epochs=int:0..4",)))
 
 
