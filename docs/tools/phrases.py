@@ -1,7 +1,7 @@
-"""Phrases that readers stumble over: `python -m docs.tools.phrases [PATH ...]` lists where they are.
+"""Phrases that readers stumble over: `python -m docs.tools.phrases [PATH ...]` lists them.
 
-`make lint` runs it over everything a person reads. The list is short on purpose: each entry has been
-the worst sentence of a review. The right column says what to write instead.
+`make lint` runs it over everything a person reads. The list is short on purpose: each entry was the
+worst sentence of a review, and beside it is what to write instead.
 """
 
 from __future__ import annotations
