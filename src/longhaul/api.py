@@ -10,10 +10,10 @@ from longhaul.app.session.options import SessionOptions
 
 if TYPE_CHECKING:
     from longhaul.app.build.config import RunConfig
-    from longhaul.app.evaluation.load import Run
+    from longhaul.app.evaluation.load import Agent, Run
 
 DEFAULT_OPTIONS = SessionOptions()
-__all__ = ["SessionOptions", "resolve_config", "resume", "train"]
+__all__ = ["SessionOptions", "load", "resolve_config", "resume", "train"]
 
 
 def resolve_config(
@@ -91,3 +91,14 @@ def resume(
         return None
     outcome = run_session(start.directory, start.config, options)
     return Run(start.directory, outcome=outcome)
+
+
+def load(place: Path | str, checkpoint: str = "") -> Agent:
+    """Return the trained agent of a run, of one of its checkpoints or of an exported folder.
+
+    For a run this is the best checkpoint that was evaluated, else the latest, unless `checkpoint`
+    names one.
+    """
+    from longhaul.app.evaluation.load import load as load_agent
+
+    return load_agent(place, checkpoint)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from longhaul.app.build.config import RunConfig
 from longhaul.app.build.memory import fix_torch
 from longhaul.app.build.sources import from_values, read_toml, to_values
 from longhaul.core.control import Progress
-from longhaul.core.errors import CheckpointError, ConfigError
+from longhaul.core.errors import CheckpointError, ConfigError, suggestion
 from longhaul.core.policy import Policy
 from longhaul.core.rollout import Memory, clear_started
 from longhaul.core.settings import Assignment, Settings
@@ -38,8 +38,12 @@ from longhaul.runs.checkpoints.store import Loaded, load_checkpoint, load_newest
 from longhaul.runs.directory import RunDirectory, RunRecord
 from longhaul.runs.durable import replace_file, storage_errors
 from longhaul.runs.lock import installed_versions
-from longhaul.runs.reader import read_checkpoints
+from longhaul.runs.reader import read_checkpoints, read_metrics
 from longhaul.runs.toml import write_toml
+
+if TYPE_CHECKING:
+    from longhaul.app.evaluation.evaluate import Evaluated
+    from longhaul.app.evaluation.suites import SuiteReport
 
 FORMAT = 1
 CARD, WEIGHTS, CONFIG, ONNX = "policy.json", "policy.safetensors", "config.toml", "policy.onnx"
@@ -125,6 +129,31 @@ class Run:
         agent = untrained(self.config, self.task)
         agent.load(loaded)
         return agent
+
+    def metrics(self, *names: str) -> dict[str, NDArray[np.float64]]:
+        """Return the run's curves: one array per metric, NaN where it was not measured.
+
+        `iteration` and `env_steps` are always included; without names, all metrics are.
+        """
+        rows = read_metrics(self.directory).rows
+        known = sorted({key for row in rows for key, value in row.items() if _is_number(value)})
+        for name in names:
+            if name not in known:
+                raise ConfigError(f"{self.path} has no metric {name!r}{suggestion(name, known)}")
+        wanted = dict.fromkeys(("iteration", "env_steps", *(names or known)))
+        return {name: np.array([row.get(name, np.nan) for row in rows], float) for name in wanted}
+
+    def evaluate(
+        self, *, checkpoint: str = "latest", episodes: int = 50, seed: int | None = None
+    ) -> Evaluated | SuiteReport:
+        """Return the figures of a checkpoint over fixed episodes, and keep them in the run."""
+        from longhaul.app.evaluation.evaluate import EvaluationRequest, evaluate_run
+
+        return evaluate_run(self, EvaluationRequest(checkpoint, episodes, seed))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 @dataclass(slots=True)
