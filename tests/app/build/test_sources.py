@@ -88,7 +88,7 @@ def test_later_sources_win_over_earlier_ones(tmp_path: Path) -> None:
 
 def test_a_table_in_a_file_keeps_the_other_values_of_the_preset(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
-    file.write_text("[learn]\nepochs = 9\n")
+    file.write_text("[learn]\nn_epochs = 9\n")
     config = resolve(ConfigSources(task=CARTPOLE, file=file))
     assert config.learn.n_epochs == 9
     assert config.learn.learning_rate == PRESET["learn"]["learning_rate"]

@@ -21,6 +21,7 @@ from longhaul.app.build.config import (
     refuse_overwritten,
     with_starts,
 )
+from longhaul.app.build.sb3_config import from_sb3, is_sb3
 from longhaul.core.config import convert, flatten, merge, value_words
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.plugins import load_entry
@@ -99,11 +100,15 @@ class ConfigSources:
         for override in self.overrides:
             set_by_hand = merge(set_by_hand, parse_override(override))
         return (
-            read_toml(self.file) if self.file is not None else {},
+            self._file_values(),
             {key: value for key, value in self.flags.items() if value is not None},
             set_by_hand,
             dict(self.tried),
         )
+
+    def _file_values(self) -> dict[str, Any]:
+        values = read_toml(self.file) if self.file is not None else {}
+        return from_sb3(values) if is_sb3(values) else values
 
 
 def resolve(sources: ConfigSources) -> RunConfig:
