@@ -75,6 +75,7 @@ peers-sample-factory: ## put Sample Factory into .venv-sample-factory, to compar
 
 docs: .venv/ready-docs ## write docs/reference/, then build site/, failing on a broken link
 	@$(BIN)/python -m docs.tools.reference docs/reference
+	@$(BIN)/python -m docs.tools.architecture
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 size: .venv/made-in ## lines and files of src by package, and the change since SINCE (default HEAD~)

@@ -1,4 +1,4 @@
-"""The figure of the packages: `python -m docs.tools.architecture` draws it from the real imports."""
+"""The figure of the packages; `python -m docs.tools.architecture` draws it from the imports."""
 
 from __future__ import annotations
 

@@ -59,6 +59,6 @@ def findings(paths: Iterable[Path]) -> list[str]:
 
 
 if __name__ == "__main__":
-    found = findings(Path(one) for one in sys.argv[1:] or [ROOT / name for name in READ])
+    found = findings([Path(one) for one in sys.argv[1:]] or [ROOT / name for name in READ])
     sys.stdout.write("".join(f"{line}\n" for line in found))
     sys.exit(bool(found))

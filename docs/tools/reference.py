@@ -14,6 +14,7 @@ from docs.tools.commands import commands_page
 from docs.tools.hints import rule_blocks
 from docs.tools.wording import code, default_words, page, sentence, table, type_words
 
+import longhaul
 from longhaul.app.build.components import build_settings, build_task
 from longhaul.app.build.config import FREE_TO_CHANGE, RunConfig
 from longhaul.app.build.metrics import GENERAL, TIMINGS
@@ -32,6 +33,7 @@ from longhaul.tasks.kind import TaskKind
 def reference_pages() -> dict[str, str]:
     """Return the pages by file name."""
     return {
+        "python.md": python_page(),
         "commands.md": commands_page(),
         "config.md": config_page(),
         "settings.md": settings_page(),
@@ -41,6 +43,21 @@ def reference_pages() -> dict[str, str]:
         "hints.md": page("Hints", *rule_blocks(example_tasks().values())),
         "exit-codes.md": exit_codes_page(),
     }
+
+
+PYTHON_FIRST = ("train", "resume", "load", "SessionOptions", "Run", "Agent")
+"""What most users need, in the order of use."""
+
+
+def python_page() -> str:
+    """Return the page of the public Python names; mkdocstrings fills in their docstrings."""
+    others = [name for name in longhaul.__all__ if name not in PYTHON_FIRST]
+    return page(
+        "Python",
+        "Everything below is available as `longhaul.NAME`. Importing `longhaul` loads neither "
+        "torch nor NumPy; names are imported when they are first used.",
+        *(f"::: {getattr(longhaul, name).__module__}.{name}" for name in (*PYTHON_FIRST, *others)),
+    )
 
 
 def own_kinds() -> tuple[TaskKind, ...]:
