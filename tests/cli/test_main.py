@@ -43,6 +43,7 @@ COMMANDS = (
     "export",
     "import-torch",
     "hints",
+    "new-task",
 )
 HEAVY = ("torch", "numpy", "gymnasium", "numba", "msgspec", "longhaul.app", "longhaul.runs")
 

@@ -158,7 +158,7 @@ def main() -> None:
     leave_nothing()
     try:
         with ending_by_sigterm():
-            app()
+            app(prog_name="longhaul")
     except LonghaulError as error:
         with contextlib.suppress(OSError):  # the code says it even if the words reach nobody
             sys.stderr.write(f"longhaul: {without_controls(str(error))}\n")

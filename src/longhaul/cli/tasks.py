@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ def register(app: typer.Typer) -> None:
     own = {"ignore_unknown_options": True, "allow_interspersed_args": False}
     app.command(context_settings=own)(tool)
     app.command("warm-up")(warm_up)
+    app.command("new-task")(new_task)
 
 
 def tasks(as_json: options.AsJson = False) -> None:
@@ -63,3 +65,13 @@ def warm_up(
     from longhaul.app.diagnose.doctor import warm_up as compile_ahead
 
     compile_ahead(tasks or [], typer.echo)
+
+
+def new_task(
+    name: Annotated[str, typer.Argument(help="Name of the task and of its Python package.")],
+    out: Annotated[Path, typer.Option(help="Folder to write the package into.")] = Path(),
+) -> None:
+    """Write a new task as a Python package: a small example that trains and has tests."""
+    from longhaul.app.experiments.new_task import new_task as write_task
+
+    typer.echo(write_task(name, out))

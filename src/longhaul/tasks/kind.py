@@ -114,3 +114,16 @@ class TaskKind:
     def preset_names(self) -> tuple[str, ...]:
         """Return the names of the presets beside the task."""
         return tuple(sorted(path.stem for path in self.presets.glob("*.toml")))
+
+
+_PROBE = Path(__file__).parent / "probe"
+TEMPLATE_NAME = "recall"
+TEMPLATE = {
+    _PROBE / "template" / "pyproject.toml": "pyproject.toml",
+    _PROBE / "template" / "test_task.txt": "tests/test_task.py",
+    _PROBE / "template" / "task.py": "recall/task.py",
+    _PROBE / "recall.py": "recall/env.py",
+    _PROBE / "__init__.py": "recall/__init__.py",
+    _PROBE / "presets" / "recall.toml": "recall/presets/default.toml",
+}
+"""The files a new task is a copy of, and where they go in its package."""
