@@ -38,7 +38,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What no measurement on one machine can tell."""
+    """What no measurement on one machine can show."""
 
     gigabits_per_second: float = 10.0
     """Of the learner's node, in each direction."""

@@ -16,7 +16,7 @@ class DeadTracker:
         self._ended = threading.Event()
 
     def open(self, progress: Progress) -> int:
-        """Wait until nobody waits any more."""
+        """Wait until nothing waits any more."""
         self._ended.wait()
         raise ConnectionAbortedError("a dead tracker never answers")
 

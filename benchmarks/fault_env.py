@@ -1,4 +1,4 @@
-"""A small environment with one fault in store, for whoever comes first to its twentieth step."""
+"""A small environment with one fault in store, for the first one to reach its twentieth step."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Place = NDArray[np.float32]
 class FaultyWalk(gym.Env[Place, np.int64]):
     """A random walk that keeps every promise, apart from one fault.
 
-    The fault befalls one environment, once: the first that can make the file `claim`. It is gone
-    afterwards, as after a machine's hiccup, so that whoever tries again succeeds.
+    The fault happens to one environment, once: the first that can make the file `claim`. It is gone
+    afterwards, as after a machine's hiccup, so a retry succeeds.
     """
 
     def __init__(self, fault: str = "none", claim: str = "") -> None:

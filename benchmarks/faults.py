@@ -1,7 +1,7 @@
 """Gives the same four faults to three vector environments and prints what becomes of each.
 
 Run it by hand from the repository's folder: `python -m benchmarks.faults`. Every case runs in a
-process of its own, which is killed after a time limit.
+separate process, which is killed after a time limit.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Case:
 
 
 def run_case(system: str, fault: str, limit: float) -> Case:
-    """Play one case in a process of its own; the limit counts from when it is ready to step."""
+    """Play one case in a separate process; the limit counts from when it is ready to step."""
     with TemporaryDirectory(prefix="longhaul-faults-") as folder:
         said = Path(folder) / "said"
         child = subprocess.Popen(

@@ -63,7 +63,7 @@ def train_once(overrides: tuple[str, ...], *, steps: int, seed: int) -> Trained:
         run = begin_run(config, Path(folder)).directory
         run_session(run, config, SessionOptions(quiet=True))
         metrics, timings = read_rows(run.metrics).rows, read_rows(run.timings).rows
-    # From the end of the first iteration on, so that starting the workers does not count.
+    # From the end of the first iteration on, so starting the workers does not count.
     seconds = [float(row["time/session_seconds"]) for row in timings]
     seconds = [moment - seconds[0] for moment in seconds]
     good = [

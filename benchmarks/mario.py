@@ -135,7 +135,7 @@ def measure(advance: Advance, count: int, seconds: float) -> Speed:
 
 
 def peer_speed(peer: str, python: Path, count: int, seconds: float) -> Speed:
-    """Return the speed of one peer, measured by an interpreter of its own."""
+    """Return the speed of one peer, measured by a separate interpreter."""
     command = [*isolated(python, peer_mario.__file__), peer, str(count), str(seconds)]
     found = run_peer_script(peer, command, limit_seconds=seconds * 2 + PEER_SECONDS)
     wall = float(found["steps_per_second"])

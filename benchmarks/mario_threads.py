@@ -19,7 +19,7 @@ from longhaul.tasks.mario.game.options import GameOptions
 from longhaul.tasks.mario.rom import Rom, find_rom
 
 SLICE_SECONDS = 0.1
-"""Short, so that all four measurements of a round meet the same machine."""
+"""Short, so all four measurements of a round meet the same machine."""
 SLICES = 4
 FRAMES = 4  # of a step
 Vectors = Callable[[int, int], AbstractContextManager[Advance]]

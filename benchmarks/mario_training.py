@@ -97,7 +97,7 @@ def bench_game_training(
 ) -> dict[str, SpeedTable]:
     """Measure one preset beside the peers; without one, `fast` alone and `pixels` beside them.
 
-    Every measurement is told as it is taken: all of them take many minutes.
+    Every measurement is printed as it is taken: all of them take many minutes.
     """
     found = {}
     for preset in (sources.preset,) if sources.preset else BOTH_PRESETS:
@@ -176,7 +176,7 @@ def ratios(ours: Mapping[Way, Speeds], measured: Mapping[str, Speeds]) -> dict[s
 def measured_config(config: RunConfig, total_timesteps: int) -> RunConfig:
     """Return the configuration with as many steps as are measured, and nothing but training.
 
-    Whoever sees pixels is measured by pictures alone, which is what all peers can read.
+    A way that sees pixels is measured by pictures alone, which is what all peers can read.
     """
     rollout = config.num_envs * config.collect.num_steps
     seen = "tiles" if config.options["observation"] == "tiles" else "pixels"
@@ -278,7 +278,7 @@ ROWS: dict[str, Callable[[Path], list[PeerRow]]] = {
 
 
 def measure_sb3(config: RunConfig, *, python: Path, threads: int, lent: bool) -> dict[str, Any]:
-    """Return SB3's speed with our consoles, in a process of its own."""
+    """Return SB3's speed with our consoles, in a separate process."""
     asked = {"config": to_values(config), "threads": threads, "lent": lent}
     command = [str(python), "-W", "ignore", "-m", "benchmarks.peers.sb3_batched"]
     return run_peer_script("sb3", [*command, json.dumps(asked)], limit_seconds=PEER_SECONDS)

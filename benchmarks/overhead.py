@@ -21,7 +21,7 @@ from longhaul.runs.config import TrackerName
 
 OFF, ON, TENSORBOARD, DEAD = "off", "on", "on, with TensorBoard", "on, with a dead tracker"
 AGAIN = "off, once more"
-"""The same as off: what is told of it is the noise of the measurement."""
+"""The same as off: what is printed of it is the noise of the measurement."""
 RESAMPLES = 10_000
 LEAST_TURNS = 3  # of which the first and the last do not count
 

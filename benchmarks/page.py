@@ -128,15 +128,15 @@ def look_at_run(browser: Browser, url: str, names: list[str], rows: int) -> list
         ("run: first paint", f"{first_paint(browser):.0f} ms"),
         ("run: first curve", f"{browser.run('return seen.curve'):.0f} ms"),
     ]
-    told = "[aria-label='rollout/ep_rew_mean'] p.hidden"
+    reading = "[aria-label='rollout/ep_rew_mean'] p.hidden"
     end = f"last {figure(math.sqrt(rows))}"
-    browser.until(lambda: browser.text("#reading") == "" and end in browser.text(told))
+    browser.until(lambda: browser.text("#reading") == "" and end in browser.text(reading))
     found.append(("run: read to its end", f"{time.monotonic() - began:.1f} s after opening"))
     chart = browser.driver.find_element(By.CSS_SELECTOR, "[aria-label='rollout/ep_rew_mean']")
     began = time.monotonic()
-    before = browser.text(told)
+    before = browser.text(reading)
     chart.send_keys("++++++")
-    browser.until(lambda: browser.text(told) != before)
+    browser.until(lambda: browser.text(reading) != before)
     found.append(("run: zoomed in 64 times", f"{1000 * (time.monotonic() - began):.0f} ms"))
     chart.send_keys("0")
     browser.driver.find_element(By.ID, "smoothing").send_keys(Keys.ARROW_RIGHT * 30)
@@ -144,7 +144,7 @@ def look_at_run(browser: Browser, url: str, names: list[str], rows: int) -> list
         browser.until(lambda: len(browser.texts("#overlay option")) > 1)
         Select(browser.driver.find_element(By.ID, "overlay")).select_by_value(name)
     if len(names) > 1:
-        browser.until(lambda: browser.text(told).count("points") == min(len(names), 4))
+        browser.until(lambda: browser.text(reading).count("points") == min(len(names), 4))
     found.append(("run: longest freeze", f"{browser.run('return seen.longest'):.0f} ms"))
     return found
 

@@ -2,7 +2,7 @@
 
 Run it by hand from the repository's folder: `python -m benchmarks.page_cost`. One training runs all
 the time. In every other turn `longhaul serve` runs and Chromium shows the run; the turns before and
-after it have neither. Neighbors are compared, so that whatever else the machine does cancels out.
+after it have neither. Neighbors are compared, so whatever else the machine does cancels out.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What a machine gives changes from second to second by more than most differences worth measuring.
 Runs whose iterations alternate meet the same machine, and what the threads of a run do in the turns
-of the others still counts as the processor time of its own process.
+of the others still counts as the processor time of its process.
 """
 
 from __future__ import annotations

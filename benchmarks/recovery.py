@@ -163,7 +163,7 @@ def measure_kill(
             advance()
             moments.append(clock())
 
-    # From outside, by a clock of its own: it meets a step wherever that is.
+    # From outside, by a separate clock: it meets a step wherever that is.
     killer = threading.Timer(2 * window, strike)
     killer.start()
     while not killed_at:

@@ -1,4 +1,4 @@
-"""Other people's ways to run the game, measured by an interpreter of their own.
+"""Other people's ways to run the game, measured by a separate interpreter.
 
 This file is run as a script by a Python that has nes-py, gym-super-mario-bros and NumPy 1 but not
 longhaul (`make peers-mario` makes one). It measures one system and writes agent steps a second.

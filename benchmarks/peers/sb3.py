@@ -45,7 +45,7 @@ class StableBaselines:
 
 
 def load_sb3() -> StableBaselines:
-    """Return the parts of Stable-Baselines3, or tell how to get it."""
+    """Return the parts of Stable-Baselines3, or say how to get it."""
     try:
         from stable_baselines3 import PPO
         from stable_baselines3.common.vec_env import DummyVecEnv
@@ -88,7 +88,7 @@ def build_sb3(config: RunConfig) -> Any:
 
 
 def ppo_settings(config: RunConfig) -> dict[str, Any]:
-    """Return what SB3's PPO is told of how to learn, the same as ours is."""
+    """Return the arguments of SB3's PPO, the same as ours is."""
     learn = config.learn
     if not isinstance(learn, PPOConfig):
         raise ConfigError(f"SB3 is measured with PPO, not learn.algorithm = {learn.algorithm!r}")

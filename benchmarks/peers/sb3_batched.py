@@ -72,15 +72,15 @@ class BatchedVecEnv(VecEnv):
         step = self.inner.step(np.ascontiguousarray(self._actions, np.int64))
         slots = step.slots
         done = slots.terminated | slots.truncated
-        told: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         if step.finals is not None:
             for place, row in enumerate(step.finals.rows.tolist()):
                 final = {name: part[place] for name, part in step.finals.obs.items()}
-                told[row] = {
+                infos[row] = {
                     "terminal_observation": self._plain(final),
                     "TimeLimit.truncated": bool(slots.truncated[row] and not slots.terminated[row]),
                 }
-        return self._shown(), slots.reward.copy(), done, told
+        return self._shown(), slots.reward.copy(), done, infos
 
     def _shown(self) -> Any:
         return self._plain({name: part.copy() for name, part in self.inner.slots.obs.items()})

@@ -15,7 +15,7 @@ from longhaul.hints.catalog import GENERAL
 
 ABOUT = (
     "What each rule looks at and its thresholds, which a config changes: "
-    "`hints.rules.returns-flat.window = 100`. What the hints mean and how to write a rule is told "
+    "`hints.rules.returns-flat.window = 100`. What the hints mean and how to write a rule is described "
     "in [Hints](../guide/hints.md)."
 )
 FIXED = ("name", "timed", "settings", "setting")
@@ -36,7 +36,7 @@ def _section(rule: Rule) -> Iterator[str]:
     yield f"## {rule.name}"
     summary = (inspect.getdoc(type(rule)) or "").partition("\n")[0]
     reads = ", ".join(f"`{name}`" for name in rule.reads)
-    timed = " It depends on a clock and is told in the sessions." if rule.timed else ""
+    timed = " It depends on a clock and is described in the sessions." if rule.timed else ""
     yield f"{sentence(summary)} Reads {reads}.{timed}"
     assert dataclasses.is_dataclass(rule)
     kind = type(rule)

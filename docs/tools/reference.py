@@ -77,7 +77,7 @@ def config_page() -> str:
     free = ", ".join(f"`{key}`" for key in FREE_TO_CHANGE)
     blocks = [
         "A config holds the values that are fixed for a run. `longhaul config TASK` shows the one "
-        "a task would train with; how presets, files and `--set` add up is told in "
+        "a task would train with; how presets, files and `--set` add up is described in "
         "[Configuration](../guide/config.md). What may change while a run is going on is a "
         "[setting](settings.md).",
         f"A run that goes on must have the config it was started with. Free to change are {free}.",
@@ -85,13 +85,12 @@ def config_page() -> str:
         *_tables(RunConfig, ""),
         *_learner_tables(),
         "## [[schedule]]",
-        "One table per controller; their kinds and fields are on [a page of their own]"
-        "(schedule.md).",
+        "One table per controller; their kinds and fields are on [a separate page](schedule.md).",
     ]
     for kind in own_kinds():
         presets = ", ".join(f"`{name}`" for name in kind.preset_names())
-        told = f"{sentence(kind.summary)} Presets: {presets or 'none'}."
-        blocks += [f"## [options] of `{kind.name}`", told]
+        about = f"{sentence(kind.summary)} Presets: {presets or 'none'}."
+        blocks += [f"## [options] of `{kind.name}`", about]
         blocks += _tables(kind.options, "options.")
     return page("Config", *blocks)
 
@@ -148,7 +147,7 @@ def settings_page() -> str:
         "is a [config](config.md) key as well begins with the value configured there.",
         "## Every task",
         _setting_table(first[name] for name in shared),
-        "A task's policy may bring losses of its own; the weight of each is the setting "
+        "A task's policy may bring its own losses; the weight of each is the setting "
         "`loss.<loss>` if the task declares it, and 1 if not.",
     ]
     for example, own in declared.items():
@@ -200,7 +199,7 @@ def metrics_page() -> str:
             blocks += [f"## Of `{example}` alone", _metric_table(task.metrics)]
     blocks += [
         "## In timings.jsonl",
-        "What depends on a clock is kept apart, so that the metrics of an interrupted run equal "
+        "What depends on a clock is kept apart, so the metrics of an interrupted run equal "
         "those of one that was left alone; see [the decision]"
         "(../decisions/0001-logs-without-clocks.md). No controller can read these.",
         _metric_table(TIMINGS),
@@ -215,11 +214,11 @@ def old_names_page() -> str:
         "called now. Curves are drawn under their old names as well, beside the new ones, with "
         "`--track`; fields of logs are not written twice.",
     ]
-    told: set[object] = set()
+    shown: set[object] = set()
     for example, task in example_tasks().items():
-        if not task.aliases or task.aliases in told:
+        if not task.aliases or task.aliases in shown:
             continue
-        told.add(task.aliases)
+        shown.add(task.aliases)
         for kind, title in (("curve", "curves"), ("field", "fields of log rows")):
             rows = [
                 (f"`{alias.old}`", f"`{alias.new}`", _difference(alias))
@@ -254,7 +253,7 @@ def schedule_page() -> str:
         "A schedule is a list of controllers. Each is one `[[schedule]]` table with a `kind`, a "
         "`name` and the fields of its kind, and decides in the order of the list, after every "
         "iteration, from the [metrics](metrics.md) of that iteration. A metric that is absent "
-        "changes nothing. How to write one and try it on a recorded run is told in "
+        "changes nothing. How to write one and try it on a recorded run is described in "
         "[Configuration](../guide/config.md).",
     ]
     for name, kind in KINDS.items():
