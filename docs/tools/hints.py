@@ -15,8 +15,8 @@ from longhaul.hints.catalog import GENERAL
 
 ABOUT = (
     "What each rule looks at and its thresholds, which a config changes: "
-    "`hints.rules.returns-flat.window = 100`. What the hints mean and how to write a rule is described "
-    "in [Hints](../guide/hints.md)."
+    "`hints.rules.returns-flat.window = 100`. The meaning of hints and how to write a rule are "
+    "described in [Hints](../guide/hints.md)."
 )
 FIXED = ("name", "timed", "settings", "setting")
 
