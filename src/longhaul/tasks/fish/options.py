@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -15,21 +16,20 @@ from longhaul.tasks.fish.hard_starts.laps import LapRules
 from longhaul.tasks.fish.hard_starts.stages import (
     LowWarning,
     StageSpec,
-    by_type,
-    parse_stages,
     with_reinjections,
 )
-from longhaul.tasks.fish.training.options import TrainingOptions
-from longhaul.tasks.fish.world.starts import JointBias
+from longhaul.tasks.fish.training.options import TrainingOptions, lowered
+from longhaul.tasks.fish.world.starts import VelocityRange
 
 
 @dataclass(frozen=True, slots=True)
 class TailOptions:
     """Bad starts that are dealt again in training."""
 
-    stages: str = ""
-    """Which starts when: `iterations:path|key=value;...` with the keys type, label and velocities
-    (before or after); `-` for the path is a rest. Empty: none, or `path`."""
+    stages: tuple[StageSpec, ...] = ()
+    """Which starts are dealt when, `[{iterations = 8, path = "ne.json", type = "ne"}, ...]`, also
+    with the keys label and velocities (before or after); a stage without a path deals none.
+    Empty: no bad starts, or those of `path`."""
     path: str = ""
     """A file of starts that makes one stage of `iterations`, in place of `stages`."""
     iterations: int = 0
@@ -44,10 +44,10 @@ class TailOptions:
     """Most bad starts dealt in an iteration; 0: every school that begins anew takes one."""
     force_reset_steps: int = 0
     """Cut episodes after so many steps, so that more starts are dealt; 0: never."""
-    keep: str = ""
-    """Types that stay present in the stages of all others, `type:share,...`."""
-    min_reinjections: str = ""
-    """How often a type must come back at least, `type:number,...`; its last stage is repeated at
+    keep: Mapping[str, float] = field(default_factory=dict)
+    """Types that stay present in the stages of all others, `{type = share}`."""
+    min_reinjections: Mapping[str, int] = field(default_factory=dict)
+    """How often a type must come back at least, `{type = number}`; its last stage is repeated at
     the end until it does."""
     decay: float = 1.0
     """Weight of a start after each replay, as a share of that before; below 1, fresh starts come
@@ -95,64 +95,54 @@ class TailOptions:
 
     def specs(self) -> tuple[StageSpec, ...]:
         """Return the stages, those that are repeated included; none without bad starts."""
-        where = "options.tail.stages"
-        text = self.stages
-        if self.path:
-            where, text = "options.tail.path", f"{self.iterations}:{self.path}"
-        stages = parse_stages(text, where=where, applied=self.velocities)
-        where = "options.tail.min_reinjections"
-        return with_reinjections(stages, by_type(self.min_reinjections, where=where), where=where)
+        written = (StageSpec(self.iterations, self.path),) if self.path else self.stages
+        stages = [spec.resolved(n, self.velocities) for n, spec in enumerate(written, start=1)]
+        return with_reinjections(
+            stages, lowered(self.min_reinjections), where="options.tail.min_reinjections"
+        )
 
     def low_warning(self) -> LowWarning:
         """Return when to warn."""
         return LowWarning(self.warn_ratio, self.warn_patience)
 
 
-@dataclass(frozen=True, slots=True)
-class Sectors:
-    """Intervals with weights; none means that nothing is drawn."""
-
-    intervals: tuple[tuple[float, float, float], ...]  # low, high, weight
-
-    @staticmethod
-    def parse(
-        text: str, *, where: str, ceiling: float = np.inf, drops_end: bool = False
-    ) -> Sectors:
-        """Read `low-high:weight,...`; `drops_end` leaves out an interval up to the ceiling."""
-        intervals = []
-        for part in filter(None, (part.strip() for part in text.split(","))):
-            low, high, weight = _interval(part, where)
-            if not (0 <= low < high <= ceiling and weight > 0):
-                raise ConfigError(
-                    f"{where}: {part!r} needs 0 <= low < high"
-                    f"{f' <= {ceiling:g}' if np.isfinite(ceiling) else ''} and a weight above 0"
-                )
-            if not (drops_end and high == ceiling):
-                intervals.append((low, high, weight))
-        return Sectors(tuple(intervals))
-
-    def table(self) -> NDArray[np.float64]:
-        """Return [count, 3]: low, high and the weights added up."""
-        table = np.array(self.intervals, np.float64).reshape(-1, 3)
-        table[:, 2] = np.cumsum(table[:, 2])
-        return table
+Sectors = tuple[tuple[float, float, float], ...]
+"""Intervals with weights: low, high, weight. None means that nothing is drawn."""
 
 
-def _interval(part: str, where: str) -> tuple[float, float, float]:
-    borders, colon, weight = part.partition(":")
-    low, dash, high = borders.partition("-")
-    try:
-        if not (colon and dash):
-            raise ValueError
-        return float(low), float(high), float(weight)
-    except ValueError:
-        raise ConfigError(f"{where}: {part!r} is not of the form low-high:weight") from None
+def _demand_sectors(name: str, sectors: Sectors, ceiling: float = np.inf) -> None:
+    for low, high, weight in sectors:
+        if not (0 <= low < high <= ceiling and weight > 0):
+            raise ConfigError(
+                f"options.start.{name}: {[low, high, weight]} needs 0 <= low < high"
+                f"{f' <= {ceiling:g}' if np.isfinite(ceiling) else ''} and a weight above 0"
+            )
 
 
-HEADINGS = (
-    "0-60:1.1,60-90:0.8,90-120:0.08,120-150:0.05,150-210:0.9,210-270:1.3,270-330:1.2,330-360:0.95"
+def sector_table(sectors: Sectors) -> NDArray[np.float64]:
+    """Return [count, 3]: low, high and the weights added up."""
+    table = np.array(sectors, np.float64).reshape(-1, 3)
+    table[:, 2] = np.cumsum(table[:, 2])
+    return table
+
+
+HEADINGS: Sectors = (
+    (0.0, 60.0, 1.1),
+    (60.0, 90.0, 0.8),
+    (90.0, 120.0, 0.08),
+    (120.0, 150.0, 0.05),
+    (150.0, 210.0, 0.9),
+    (210.0, 270.0, 1.3),
+    (270.0, 330.0, 1.2),
+    (330.0, 360.0, 0.95),
 )
-SPEEDS = "0-1.0:1.6,1.0-1.6:1.3,1.6-2.0:0.7,2.0-2.4:0.35,2.4-3.0:0.2"
+SPEEDS: Sectors = (
+    (0.0, 1.0, 1.6),
+    (1.0, 1.6, 1.3),
+    (1.6, 2.0, 0.7),
+    (2.0, 2.4, 0.35),
+    (2.4, 3.0, 0.2),
+)
 
 ESCAPE_BOOST: Setting[float] = Setting(
     "fish.escape_boost", 0.75, "Share of the top speed fish start with", low=0.0, high=1.0
@@ -188,18 +178,18 @@ class FishStartOptions:
     """Most by which each of these steps turns the predator, in radians."""
     pre_roll_speed_jitter: float = 0.2
     """Most by which each of these steps scales its speed, as a share."""
-    heading_bias: str = HEADINGS
-    """Weights of the predator's first heading, `from-to:weight` in degrees, by commas; empty is
+    heading_bias: Sectors = HEADINGS
+    """Weights of the predator's first heading, `[[from, to, weight], ...]` in degrees; empty is
     along +x."""
-    pre_roll_speed_bias: str = SPEEDS
-    """Weights of the speed drawn in each step of the pre-roll, `low-high:weight`; empty keeps
-    the speed."""
+    pre_roll_speed_bias: Sectors = SPEEDS
+    """Weights of the speed drawn in each step of the pre-roll, `[[low, high, weight], ...]`; empty
+    keeps the speed."""
     drops_last_sector: bool = False
     """Never draw a heading from a sector that ends at 360, as the original did by mistake."""
-    joint_bias: str = ""
-    """Weights of starts by the predator's heading and speed after the pre-roll,
-    `low-high/low-high:weight` in degrees and speeds, by commas; 1 elsewhere. Unwanted starts are
-    drawn again."""
+    joint_bias: tuple[VelocityRange, ...] = ()
+    """Weights of starts by the predator's heading in degrees and speed after the pre-roll,
+    `[{angles = [90, 150], speeds = [1.8, 3.0], weight = 0.1}, ...]`; 1 elsewhere. Unwanted starts
+    are drawn again."""
 
     def __post_init__(self) -> None:
         _demand_between("start.escape_boost_speed", self.escape_boost_speed, 0.0, 1.0)
@@ -212,26 +202,15 @@ class FishStartOptions:
         ):
             if not value >= 0:
                 raise ConfigError(f"options.start.{name} = {value} must be 0 or more")
-        self.headings()
-        self.speeds()
-        self.joint()
+        _demand_sectors("heading_bias", self.heading_bias, ceiling=360.0)
+        _demand_sectors("pre_roll_speed_bias", self.pre_roll_speed_bias)
+        for cell in self.joint_bias:
+            cell.check("options.start.joint_bias")
 
     def headings(self) -> Sectors:
-        """Return the weighted headings, in degrees."""
-        return Sectors.parse(
-            self.heading_bias,
-            where="options.start.heading_bias",
-            ceiling=360.0,
-            drops_end=self.drops_last_sector,
-        )
-
-    def speeds(self) -> Sectors:
-        """Return the weighted speeds."""
-        return Sectors.parse(self.pre_roll_speed_bias, where="options.start.pre_roll_speed_bias")
-
-    def joint(self) -> JointBias:
-        """Return the weights of starts as they are after the pre-roll."""
-        return JointBias.parse(self.joint_bias, where="options.start.joint_bias")
+        """Return the weighted headings, in degrees, that are drawn from."""
+        dropped = 360.0 if self.drops_last_sector else None
+        return tuple(sector for sector in self.heading_bias if sector[1] != dropped)
 
 
 @dataclass(frozen=True, slots=True)

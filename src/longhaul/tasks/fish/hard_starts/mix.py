@@ -158,7 +158,7 @@ def run_mix(arguments: Sequence[str]) -> str:
     recipe = MixRecipe(
         wanted=VelocityRange(_limits(asked.angles, "--angles"), _limits(asked.speeds, "--speeds")),
         factor=asked.scale,
-        bias=JointBias.parse(asked.weight, where="--weight"),
+        bias=JointBias(tuple(map(_weighted, filter(None, asked.weight.split(","))))),
         note=asked.note,
     )
     file = mix(parts, recipe, now=datetime.now(UTC).isoformat(timespec="seconds"))
@@ -233,6 +233,23 @@ def _thinned(item: TailItem, count: int) -> TailItem:
     if not isinstance(item.start, PositionStart):
         return item
     return replace(item, start=thin(item.start, count))
+
+
+def _weighted(text: str) -> VelocityRange:
+    """Read one range of `--weight`, as in `90-150/1.8-3:0.5`."""
+    ranges, colon, weight = text.strip().partition(":")
+    angles, slash, speeds = ranges.partition("/")
+    try:
+        if not (colon and slash):
+            raise ValueError
+        flag = "--weight"
+        cell = VelocityRange(_limits(angles, flag), _limits(speeds, flag), float(weight))
+    except ValueError:
+        raise ConfigError(
+            f"--weight {text!r} is not of the form LOW-HIGH/LOW-HIGH:WEIGHT with headings in "
+            "degrees, then speeds"
+        ) from None
+    return cell.check("--weight")
 
 
 def _limits(text: str, flag: str) -> tuple[float, float]:

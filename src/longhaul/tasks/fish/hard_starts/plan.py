@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,9 @@ from longhaul.tasks.fish.hard_starts.queue import (
     lost_metric,
     replays_metric,
 )
-from longhaul.tasks.fish.hard_starts.stages import StageSpec, by_type
+from longhaul.tasks.fish.hard_starts.stages import StageSpec
 from longhaul.tasks.fish.options import SCHOOL_SIZE, FishOptions, TailOptions
+from longhaul.tasks.fish.training.options import lowered
 from longhaul.tasks.fish.world.school import FORCED, START_NAME, SchoolFactory
 from longhaul.tasks.fish.world.starts import FishStart, PositionStart, SeedStart, ThrownStart
 
@@ -156,14 +158,14 @@ def plan_tail(
         TailStage(
             capacity=spec.iterations * schools,
             candidates=tuple(Candidate(item.id, item.weight) for item in pool),
-            stage_type=spec.stage_type,
+            stage_type=spec.type,
             label=spec.label,
         )
         for spec, pool in zip(specs, pools, strict=True)
     )
     library = {item.id: item.start for pool in pools for item in pool}
     queue = TailQueue(
-        stages=_keeping(stages, by_type(tail.keep, where="options.tail.keep")),
+        stages=_keeping(stages, lowered(tail.keep)),
         schools=schools,
         unit=tail.unit,
         per_iteration=tail.per_iteration,
@@ -176,14 +178,14 @@ def plan_tail(
 
 def _pool(spec: StageSpec, options: FishOptions) -> tuple[TailItem, ...]:
     """Return the starts of a stage, each once."""
-    if spec.path is None:
+    if not spec.path:
         return ()
     where = "options.tail"
-    items = read_tail_file(spec.path, applied=spec.applied, where=where).items
+    items = read_tail_file(Path(spec.path), applied=spec.applied, where=where).items
     if not items:
         raise ConfigError(
-            f"{where}: {spec.path} holds no starts; for a stage without any write "
-            f"{spec.iterations}:-"
+            f"{where}: {spec.path} holds no starts; for a stage without bad starts leave out its "
+            "path"
         )
     return merge([fitted(item, options, where=where) for item in items])
 
@@ -203,7 +205,7 @@ def _keeping(stages: Sequence[TailStage], kept: Mapping[str, float]) -> tuple[Ta
                 f"options.tail.keep: no stage has type {name!r}{suggestion(name, types)}"
             )
         if not 0 < share < 1:
-            raise ConfigError(f"options.tail.keep: {name}:{share:g} is not a share between 0 and 1")
+            raise ConfigError(f"options.tail.keep.{name} = {share:g} must be between 0 and 1")
     if sum(kept.values()) >= 1:
         raise ConfigError("options.tail.keep: the shares of all types together must be below 1")
     return tuple(_with_kept(stage, kept, own) for stage in stages)

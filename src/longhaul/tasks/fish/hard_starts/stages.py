@@ -1,100 +1,55 @@
-"""The stages of bad starts, `8:ne.json|type=ne;15:warm.json`, and where a queue stands in them."""
+"""The stages of bad starts, and the position of a queue in them."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.tasks.fish.hard_starts.files import Applied
 
-REST = "-"
-"""In the place of a file: a stage without bad starts."""
-_KEYS = ("type", "stage_type", "label", "velocities")
-
 
 @dataclass(frozen=True, slots=True)
 class StageSpec:
-    """One stage as it is written."""
+    """A stage of bad starts."""
 
     iterations: int
-    path: Path | None  # None: a rest
-    stage_type: str = ""
+    """Length of the stage."""
+    path: str = ""
+    """The file of starts; empty: a stage without bad starts."""
+    type: str = ""
+    """What the stage is counted under; several stages may share a type."""
     label: str = ""
-    applied: Applied = "after"
+    """The stage's name in logs; empty: `stage1:ne` and so on."""
+    velocities: Literal["", "before", "after"] = ""
+    """When a bare velocity is given to the predator; empty: as `options.tail.velocities`."""
 
-
-def parse_stages(text: str, *, where: str, applied: Applied = "after") -> tuple[StageSpec, ...]:
-    """Return the stages of `iterations:path|key=value;...`; an empty text has none."""
-    parts = [part.strip() for part in text.split(";")]
-    return tuple(
-        _parse_stage(part, number, where, applied)
-        for number, part in enumerate(filter(None, parts), start=1)
-    )
-
-
-def _parse_stage(text: str, number: int, where: str, applied: Applied) -> StageSpec:
-    head, *pairs = (piece.strip() for piece in text.split("|"))
-    count, colon, path = (piece.strip() for piece in head.partition(":"))
-    if not colon or not path or not count.isdecimal() or int(count) < 1:
-        raise ConfigError(
-            f"{where}: stage {number}, {text!r}, is not of the form iterations:path with a whole "
-            "number of iterations above 0"
+    def resolved(self, number: int, velocities: Applied) -> StageSpec:
+        """Return the stage with everything filled in that was left empty."""
+        where = f"options.tail.stages: stage {number}"
+        if self.iterations < 1:
+            raise ConfigError(f"{where}: iterations = {self.iterations} must be at least 1")
+        if not re.fullmatch(r"[\w-]*", self.type):
+            raise ConfigError(
+                f"{where}: type {self.type!r} becomes part of a metric's name and may "
+                "hold letters, digits, _ and - only"
+            )
+        name = Path(self.path).stem if self.path else "rest"
+        return replace(
+            self,
+            type=self.type.lower(),
+            label=self.label or f"stage{number}:{name}",
+            velocities=self.velocities or velocities,
         )
-    keys = _pairs(pairs, f"{where}: stage {number}, {text!r}")
-    how = keys.get("velocities", applied)
-    if how not in ("before", "after"):
-        raise ConfigError(f"{where}: stage {number}: velocities={how} is neither before nor after")
-    name = "rest" if path == REST else Path(path).stem
-    return StageSpec(
-        iterations=int(count),
-        path=None if path == REST else Path(path),
-        stage_type=_type(keys, where, number),
-        label=keys.get("label") or f"stage{number}:{name}",
-        applied="before" if how == "before" else "after",
-    )
 
-
-def _pairs(pairs: Sequence[str], where: str) -> dict[str, str]:
-    keys: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = (piece.strip() for piece in pair.partition("="))
-        if not equals:
-            raise ConfigError(f"{where}: {pair!r} is not of the form key=value")
-        if key not in _KEYS:
-            raise ConfigError(f"{where}: unknown key {key!r}{suggestion(key, _KEYS)}")
-        if key in keys:
-            raise ConfigError(f"{where}: {key!r} is given twice")
-        keys[key] = value
-    return keys
-
-
-def _type(keys: Mapping[str, str], where: str, number: int) -> str:
-    if "type" in keys and "stage_type" in keys:
-        raise ConfigError(f"{where}: stage {number} has both type and stage_type; they are one")
-    stage_type = keys.get("type", keys.get("stage_type", "")).lower()
-    if not stage_type.replace("-", "").replace("_", "").isalnum() and stage_type:
-        raise ConfigError(
-            f"{where}: stage {number}: type {stage_type!r} becomes part of a metric's name and may "
-            "hold letters, digits, _ and - only"
-        )
-    return stage_type
-
-
-def by_type(text: str, *, where: str) -> dict[str, float]:
-    """Return the numbers of `type:number,...`, types trimmed and in lower case."""
-    found: dict[str, float] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, colon, number = (piece.strip() for piece in part.partition(":"))
-        try:
-            if not (colon and name):
-                raise ValueError
-            found[name.lower()] = float(number)
-        except ValueError:
-            raise ConfigError(f"{where}: {part!r} is not of the form type:number") from None
-    return found
+    @property
+    def applied(self) -> Applied:
+        """When a bare velocity is given to the predator."""
+        return self.velocities or "after"
 
 
 def with_reinjections(
@@ -103,9 +58,9 @@ def with_reinjections(
     """Return the stages, with a type's last one again at the end until it comes back so often."""
     extended = list(stages)
     for stage_type, minimum in wanted.items():
-        own = [stage for stage in stages if stage.stage_type == stage_type]
+        own = [stage for stage in stages if stage.type == stage_type]
         if not own:
-            types = sorted({stage.stage_type for stage in stages})
+            types = sorted({stage.type for stage in stages})
             raise ConfigError(
                 f"{where}: no stage has type {stage_type!r}{suggestion(stage_type, types)}"
             )

@@ -56,7 +56,7 @@ class LoggedIteration:
     @property
     def stage_type(self) -> str | None:
         """The type of the tail's stage."""
-        return None if self.stage is None else self.stage.stage_type
+        return None if self.stage is None else self.stage.type
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Timeline:
     def of(log: RunLog, tail: TailOptions) -> Timeline:
         """Return the timeline of a run that was configured so."""
         specs = tail.specs()
-        types = tuple(dict.fromkeys(spec.stage_type for spec in specs if spec.stage_type))
+        types = tuple(dict.fromkeys(spec.type for spec in specs if spec.type))
         settings = log.settings_by_iteration()
         moments = tuple(
             LoggedIteration(

@@ -18,7 +18,6 @@ from longhaul.tasks.fish.training.curriculum import (
     EscapeBoost,
     PenaltyLadder,
     Windows,
-    parse_windows,
 )
 from longhaul.tasks.fish.training.gate import (
     EARLY,
@@ -189,7 +188,7 @@ def build_steering(
     `tail_type` names the type of an evaluation for the gate's limits by stage.
     """
     training = options.training
-    curriculum = Curriculum.parse(
+    curriculum = Curriculum.of(
         training.curriculum, fish=options.fish, total_iterations=plan.total_iterations
     )
     if curriculum.most_fish > options.fish:
@@ -213,9 +212,8 @@ def build_steering(
         setting = replace(ESCAPE_BOOST, default=options.start.escape_boost_speed)
         controllers.append(EscapeBoost(training.boost, curriculum, setting, DENSITY_PENALTY, stage))
     if training.entropy_windows:
-        where = "options.training.entropy_windows"
-        windows = parse_windows(training.entropy_windows, where=where)
-        controllers.append(Windows("entropy", ENT_COEF, windows, plan.ent_coef))
+        windows = Windows("entropy", ENT_COEF, training.entropy_windows, plan.ent_coef)
+        controllers.append(windows)
     settings = () if gate is None else (replace(GATE_STAGE, high=len(gate.allowance) - 1),)
     return Steering(tuple(controllers), settings, warnings, stage)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TypeVar
 
 from longhaul.core.control import Decision, View
 from longhaul.core.errors import ConfigError
@@ -13,9 +11,7 @@ from longhaul.core.metrics import Metric
 from longhaul.core.settings import Assignment, Setting
 from longhaul.schedule.criterion import Criterion, Limit, Verdict
 from longhaul.schedule.gate import Gate, GateState
-from longhaul.tasks.fish.training.options import GateOptions, count, number, positive, table, word
-
-V = TypeVar("V")
+from longhaul.tasks.fish.training.options import GateOptions, lowered
 
 WHERE = "options.training.gate"
 NAME = "penalty"
@@ -93,9 +89,7 @@ class PenaltyGate:
             ),
             patience=options.required_successes,
             tolerance=options.failure_tolerance,
-            tolerance_by_category=_by_type(
-                options.failure_tolerance_by_stage, "failure_tolerance_by_stage", positive
-            ),
+            tolerance_by_category=lowered(options.failure_tolerance_by_stage),
             freeze=options.freeze_iterations,
             success_freeze=options.success_freeze_iterations,
             lock_until=options.lock_iteration if options.lock_iteration > 0 else lock_until,
@@ -218,42 +212,22 @@ class PenaltyGate:
 def success_criteria(options: GateOptions) -> tuple[Criterion, ...]:
     """Return what must all hold for a success."""
     counted, shared = first_step_metrics(options)
-    criteria = [
-        Criterion(
-            counted,
-            "<=",
-            options.success_step_one,
-            by_category={
-                **_by_type(options.success_step_one_by_stage, "success_step_one_by_stage", count)
-            },
-        )
-    ]
-    ratios = _by_type(
-        options.success_step_one_ratio_by_stage, "success_step_one_ratio_by_stage", number
-    )
+    by_type = lowered(options.success_step_one_by_stage)
+    criteria = [Criterion(counted, "<=", options.success_step_one, by_category={**by_type})]
+    ratios = lowered(options.success_step_one_ratio_by_stage)
     if options.success_step_one_ratio > 0 or ratios:
         ratio = options.success_step_one_ratio or 1.0
         criteria.append(Criterion(shared, "<=", ratio, by_category=ratios))
-    early = _by_type(options.success_early_death_by_stage, "success_early_death_by_stage", number)
-    windows = _by_type(
-        options.success_early_death_window_by_stage, "success_early_death_window_by_stage", positive
-    )
-    criteria.append(Criterion(EARLY, "<=", options.success_early_death, by_category=early))
+    early = lowered(options.success_early_death_by_stage)
+    windows = lowered(options.success_early_death_window_by_stage)
+    instant = Criterion(EARLY, "<=", options.success_early_death, by_category=early)
+    criteria.append(instant)
     if options.success_early_death_window > 1 or any(w > 1 for w in windows.values()):
-        criteria.append(
-            Criterion(
-                EARLY,
-                "<=",
-                options.success_early_death,
-                window=max(options.success_early_death_window, 1),
-                by_category=early,
-                # A window of 1 looks at nothing the value itself does not say.
-                window_by_category={name: w for name, w in windows.items() if w > 1},
-            )
-        )
-    p10 = _by_type(
-        options.success_first_death_p10_by_stage, "success_first_death_p10_by_stage", number
-    )
+        # A window of 1 adds nothing to the criterion on the value itself.
+        longer = {name: window for name, window in windows.items() if window > 1}
+        window = max(options.success_early_death_window, 1)
+        criteria.append(replace(instant, window=window, window_by_category=longer))
+    p10 = lowered(options.success_first_death_p10_by_stage)
     if options.success_p10 > 0 or p10:
         criteria.append(
             Criterion(
@@ -262,11 +236,7 @@ def success_criteria(options: GateOptions) -> tuple[Criterion, ...]:
                 options.success_p10,
                 window=options.success_median_window,
                 by_category=p10,
-                window_by_category=_by_type(
-                    options.success_p10_median_window_by_stage,
-                    "success_p10_median_window_by_stage",
-                    positive,
-                ),
+                window_by_category=lowered(options.success_p10_median_window_by_stage),
                 overall_until_full=True,
             )
         )
@@ -278,7 +248,3 @@ def first_step_metrics(options: GateOptions) -> tuple[str, str]:
     if options.step_one == "excess":
         return "eval/step_one_excess", "eval/step_one_excess_ratio"
     return "eval/step_one_death_count", "eval/step_one_death_ratio"
-
-
-def _by_type(text: str, name: str, value: Callable[[str], V]) -> dict[str, V]:
-    return table(text, word, value, where=f"{WHERE}.{name}", form="type:value")

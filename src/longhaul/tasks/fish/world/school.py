@@ -20,6 +20,7 @@ from longhaul.tasks.fish.world.reset import draw, hunt_draws, make_plan, place_s
 from longhaul.tasks.fish.world.starts import (
     ATTEMPTS,
     FishStart,
+    JointBias,
     PositionStart,
     SeedStart,
     ThrownStart,
@@ -125,7 +126,7 @@ class Schools:
         self._keeps_facts = factory.keeps_facts
         self._library = dict(factory.library)
         self._names = [""] * count  # of the bad start each episode began from
-        self._joint = options.start.joint()
+        self._joint = JointBias(options.start.joint_bias)
         self._world = empty_world(options, count)
         self._rules = make_rules(options)
         self._plan = make_plan(options.start)
