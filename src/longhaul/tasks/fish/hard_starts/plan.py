@@ -158,7 +158,7 @@ def plan_tail(
         TailStage(
             capacity=spec.iterations * schools,
             candidates=tuple(Candidate(item.id, item.weight) for item in pool),
-            stage_type=spec.type,
+            category=spec.type,
             label=spec.label,
         )
         for spec, pool in zip(specs, pools, strict=True)
@@ -193,14 +193,12 @@ def _pool(spec: StageSpec, options: FishOptions) -> tuple[TailItem, ...]:
 def _keeping(stages: Sequence[TailStage], kept: Mapping[str, float]) -> tuple[TailStage, ...]:
     """Return the stages with their share of starts of the types that stay present."""
     own = {
-        name: tuple(
-            {c.id: c for s in stages if s.stage_type == name for c in s.candidates}.values()
-        )
+        name: tuple({c.id: c for s in stages if s.category == name for c in s.candidates}.values())
         for name in kept
     }
     for name, share in kept.items():
         if not own[name]:
-            types = sorted({stage.stage_type for stage in stages})
+            types = sorted({stage.category for stage in stages})
             raise ConfigError(
                 f"options.tail.keep: no stage has type {name!r}{suggestion(name, types)}"
             )
@@ -214,7 +212,7 @@ def _keeping(stages: Sequence[TailStage], kept: Mapping[str, float]) -> tuple[Ta
 def _with_kept(
     stage: TailStage, kept: Mapping[str, float], own: Mapping[str, tuple[Candidate, ...]]
 ) -> TailStage:
-    others = {name: share for name, share in kept.items() if name != stage.stage_type}
+    others = {name: share for name, share in kept.items() if name != stage.category}
     if not stage.candidates or not others:
         return stage
     there = sum(candidate.weight for candidate in stage.candidates)
