@@ -1,4 +1,4 @@
-"""What can be said about the fish's world in a configuration."""
+"""Options of the fish's world."""
 
 from __future__ import annotations
 
@@ -32,29 +32,28 @@ class TailOptions:
     iterations: int = 0
     """Length of that stage."""
     unit: Literal["iterations", "resets"] = "iterations"
-    """What a stage's length is counted in: iterations, or as many resets as there are schools for
-    each of them."""
+    """Unit of a stage's length: iterations, or for each of them as many resets as there are
+    schools."""
     velocities: Applied = "after"
     """When a bare velocity is given to the predator: before its pre-roll, as the original did, or
     after it."""
     per_iteration: int = 0
-    """Most bad starts dealt in an iteration; 0: every school that begins anew takes one."""
+    """Most bad starts dealt in an iteration; 0: every school that resets takes one."""
     force_reset_steps: int = 0
-    """Cut episodes after so many steps, so that more starts are dealt; 0: never."""
+    """Cut episodes after this many steps to deal more starts; 0: never."""
     keep: Mapping[str, float] = field(default_factory=dict)
     """Types that stay present in the stages of all others, `{type = share}`."""
     min_reinjections: Mapping[str, int] = field(default_factory=dict)
     """How often a type must come back at least, `{type = number}`; its last stage is repeated at
     the end until it does."""
     decay: float = 1.0
-    """Weight of a start after each replay, as a share of that before; below 1, fresh starts come
-    first."""
+    """Factor of a start's weight after each replay; below 1, less replayed starts come first."""
     filter_window: int = 0
-    """Replays in a row that must go badly before a start is set aside; 0: none is."""
+    """Bad replays in a row after which a start is set aside; 0: never."""
     filter_lost: float = 0.5
-    """Share of fish lost from which on a replay went badly."""
+    """Share of fish lost at which a replay counts as bad."""
     filter_rest: int = 20
-    """Iterations for which a start stays aside."""
+    """Iterations for which a start stays set aside."""
     gate_spared: float = 0.25
     """Share of a stage's starts, the hardest, left out of the lap after the gate moved."""
     warn_ratio: float = 0.65
@@ -147,6 +146,9 @@ ESCAPE_BOOST: Setting[float] = Setting(
 DENSITY_PENALTY: Setting[float] = Setting(
     "fish.density_penalty", 0.0, "Cost of neighbors beyond the target, per step", low=0.0
 )
+TAIL_TYPE: Setting[str] = Setting(
+    "fish.tail_type", "", "Type of the stage bad starts are dealt from; empty without any"
+)
 SCHOOL_SIZE: Setting[int] = Setting(
     "fish.school_size", 25, "Fish of a school; the rows above are empty", low=1, high=25
 )
@@ -162,7 +164,7 @@ class FishStartOptions:
     """How an episode begins."""
 
     escape_boost: bool = True
-    """Whether fish start swimming outwards instead of anywhere."""
+    """Whether fish start swimming outwards instead of in a random direction."""
     escape_boost_speed: float = 0.75
     """Share of the top speed they then start with; the setting `fish.escape_boost`."""
     escape_jitter: float = 0.35
@@ -212,7 +214,7 @@ class FishStartOptions:
 
 @dataclass(frozen=True, slots=True)
 class PredatorOptions:
-    """Who hunts."""
+    """The predators."""
 
     count: int = 1
     """Number of predators."""
@@ -233,14 +235,14 @@ class PredatorOptions:
 
 @dataclass(frozen=True, slots=True)
 class NeighborOptions:
-    """What fish know of each other."""
+    """What fish observe of each other."""
 
     inputs: bool = False
-    """Show each fish a summary of its neighbors: 7 inputs more."""
+    """Show each fish a summary of its neighbors, 7 more inputs."""
     radius: float = 3.0
-    """How far neighbors are seen."""
+    """Distance up to which neighbors are seen."""
     average_count: int = 6
-    """How many of the nearest make the mean way to the neighbors; full density is this many."""
+    """Number of nearest neighbors whose mean offset is shown; this many count as full density."""
 
     def __post_init__(self) -> None:
         if not self.radius > 0 or self.average_count < 1:
@@ -252,21 +254,21 @@ class NeighborOptions:
 
 @dataclass(frozen=True, slots=True)
 class FishRewardOptions:
-    """What fish are paid."""
+    """The reward."""
 
     kind: Literal["plain", "original"] = "plain"
-    """`plain`: a little for every step alive and a penalty at death. `original`: the
-    predecessor's, with its bonus for the predator's neighborhood."""
+    """`plain`: a small reward for every step alive and a penalty for death. `original`: the
+    predecessor's, with its bonus near the predator."""
     alive: float = 0.01
-    """plain: for every step survived."""
+    """plain: reward of every step survived."""
     death: float = 1.0
-    """plain: lost by dying."""
+    """plain: penalty of death."""
     density_penalty: float = 0.0
     """Cost of neighbors beyond the target; the setting `fish.density_penalty`."""
     density_target: float = 0.4
-    """Density that costs nothing, as a share of `neighbors.average_count`."""
+    """Density without cost, as a share of `neighbors.average_count`."""
     divergence: float = 0.0
-    """Worth of neighbors that swim away."""
+    """Reward for neighbors that swim away."""
 
     def __post_init__(self) -> None:
         _demand_between("reward.density_target", self.density_target, 0.0, 1.0)
@@ -283,31 +285,31 @@ class FishOptions:
     fish: int = 25
     """Fish of a school."""
     inputs: Literal["own_frame", "world"] = "own_frame"
-    """What a fish sees: everything as it lies from the fish, or the original's 11 numbers along
-    the world's axes."""
+    """The observation: everything in the fish's own frame, or the original's 11 numbers along the
+    world's axes."""
     acting: Literal["each", "broadcast"] = "each"
-    """`each`: every fish acts for itself. `broadcast`: as in the original, one fish is looked at
-    and its action is done by all."""
+    """`each`: every fish acts for itself. `broadcast`: as in the original, one fish is observed and
+    all fish take its action."""
     sampling: Literal["round_robin", "random"] = "round_robin"
-    """broadcast: how the fish that is looked at is chosen."""
+    """broadcast: how the observed fish is chosen."""
     time_limit: int = 500
     """Steps of an episode."""
     short_limit: int = 60
     """Steps of a short episode."""
     short_share: float = 0.0
-    """Share of episodes that are short: the decisive moments are at the beginning."""
+    """Share of short episodes: most deaths are decided at the beginning."""
     limit_ends: bool = False
-    """Treat the time limit as an end worth nothing, as the original did, not as a cut."""
+    """Treat the time limit as termination, as the original did, not as truncation."""
     start: FishStartOptions = field(default_factory=FishStartOptions)
     """How an episode begins."""
     predator: PredatorOptions = field(default_factory=PredatorOptions)
-    """Who hunts."""
+    """The predators."""
     neighbors: NeighborOptions = field(default_factory=NeighborOptions)
-    """What fish know of each other."""
+    """What fish observe of each other."""
     reward: FishRewardOptions = field(default_factory=FishRewardOptions)
-    """What fish are paid."""
+    """The reward."""
     training: TrainingOptions = field(default_factory=TrainingOptions)
-    """How a run changes while it goes on."""
+    """What changes during a run."""
     tail: TailOptions = field(default_factory=TailOptions)
     """Bad starts that are dealt again in training."""
     obstacles: tuple[tuple[float, float, float], ...] = ()
@@ -330,7 +332,7 @@ class FishOptions:
                 )
 
     def settings(self) -> tuple[Setting[float], Setting[float], Setting[int]]:
-        """Return the declarations of what may change during a run, beginning at these values."""
+        """Return the declarations of what may change during a run, with these initial values."""
         return (
             replace(ESCAPE_BOOST, default=self.start.escape_boost_speed),
             replace(DENSITY_PENALTY, default=self.reward.density_penalty),

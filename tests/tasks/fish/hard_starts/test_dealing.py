@@ -16,14 +16,14 @@ from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.envs.config import EnvConfig
 from longhaul.envs.serial import BatchedVectorEnv
-from longhaul.envs.starts import STARTS, STARTS_DEALT
+from longhaul.envs.starts import STARTS, STARTS_DEALT, STARTS_LIMIT
 from longhaul.nets.config import PolicyConfig
 from longhaul.schedule.schedule import Schedule
 from longhaul.tasks.fish.hard_starts.files import TailFile, TailItem, write_tail_file
 from longhaul.tasks.fish.hard_starts.plan import pin, plan_tail, summarize_tail
 from longhaul.tasks.fish.hard_starts.queue import TailQueue
 from longhaul.tasks.fish.hard_starts.stages import StageSpec
-from longhaul.tasks.fish.options import FishOptions, FishStartOptions, TailOptions
+from longhaul.tasks.fish.options import TAIL_TYPE, FishOptions, FishStartOptions, TailOptions
 from longhaul.tasks.fish.task import build
 from longhaul.tasks.fish.world.school import START_NAME, Schools, fish_envs
 from longhaul.tasks.fish.world.starts import SeedStart, VelocityRange
@@ -52,7 +52,7 @@ class Run:
 
     def __init__(self, options: FishOptions) -> None:
         tail = plan_tail(options.tail, options, schools=SCHOOLS)
-        settings = Settings([STARTS, *options.settings(), *tail.settings])
+        settings = Settings([STARTS, *options.settings(), STARTS_LIMIT, TAIL_TYPE])
         self.schedule = Schedule(tail.controllers, settings)
         self.settings, _ = self.schedule.begin(settings)
         source = fish_envs(options, library=tail.library)

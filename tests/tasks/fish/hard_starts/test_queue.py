@@ -21,12 +21,12 @@ from longhaul.schedule.schedule import Change, Schedule
 from longhaul.schedule.stages import LowWarning
 from longhaul.tasks.fish.hard_starts.laps import Candidate, LapRules
 from longhaul.tasks.fish.hard_starts.queue import (
-    TAIL_TYPE,
     TailQueue,
     TailStage,
     lost_metric,
     replays_metric,
 )
+from longhaul.tasks.fish.options import TAIL_TYPE
 
 SCHOOLS = 4
 GATE: Setting[int] = Setting("fish.gate", 0, "stage of a gate")

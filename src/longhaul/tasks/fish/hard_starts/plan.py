@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,13 +13,11 @@ from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.settings import Setting, Settings
-from longhaul.envs.starts import STARTS_LIMIT
 from longhaul.tasks.fish.hard_starts.files import TailItem, merge, read_tail_file
 from longhaul.tasks.fish.hard_starts.laps import Candidate
 from longhaul.tasks.fish.hard_starts.queue import (
     FORCED_RESETS,
     NAME,
-    TAIL_TYPE,
     TailQueue,
     TailStage,
     lost_metric,
@@ -139,11 +136,6 @@ class TailPlan:
     def controllers(self) -> tuple[TailQueue, ...]:
         """The queue, if there are stages."""
         return () if self.queue is None else (self.queue,)
-
-    @property
-    def settings(self) -> tuple[Setting[Any], ...]:
-        """What the queue writes besides the starts themselves."""
-        return (STARTS_LIMIT, TAIL_TYPE)
 
 
 def plan_tail(

@@ -25,11 +25,9 @@ from longhaul.tasks.fish.hard_starts.laps import (
     make_lap,
     settle,
 )
+from longhaul.tasks.fish.options import TAIL_TYPE
 
 NAME = "tail"
-TAIL_TYPE: Setting[str] = Setting(
-    "fish.tail_type", "", "Type of the stage bad starts are dealt from; empty without any"
-)
 EPISODES = "rollout/episodes"
 FORCED_RESETS = f"starts/{NAME}_forced_resets"
 UNLIMITED = 2**53

@@ -1,4 +1,4 @@
-"""What follows from the iteration: school size, density penalty, first speed and entropy weight."""
+"""Controllers that follow the iteration: school size, density penalty, boost and entropy."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ class Curriculum:
 
 @dataclass(frozen=True, slots=True)
 class NoState:
-    """Nothing: the value follows from the iteration and from other settings."""
+    """No state: the value follows from the iteration and from other settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class PenaltyLadder:
-    """Give every phase its density penalty; a phase the gate does not allow yet has to wait."""
+    """Give every phase its density penalty; the gate may hold it at an earlier phase."""
 
     options: LadderOptions
     curriculum: Curriculum

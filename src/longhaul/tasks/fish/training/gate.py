@@ -1,4 +1,4 @@
-"""The penalty gate: the engine's gate with the laboratory's criteria, told in full."""
+"""The penalty gate: the gate of `schedule` with the fish's criteria, all of them explained."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ METRICS = (
     Metric("gate/penalty_failure_detected", "1 if the evaluation was a failure"),
     Metric("gate/penalty_failure_tolerance", "failures in a row after which the stage falls"),
     Metric("gate/penalty_shut", "evaluations in a row without progress"),
-    Metric("gate/penalty_alarm", "1 while that is more than is worth waiting for"),
+    Metric("gate/penalty_alarm", "1 while that is more than options.training.gate.alarm_after"),
     Metric("gate/penalty_last_success", "iteration of the last success"),
     Metric("gate/penalty_rolling_p10_median", "median of p10 that was compared"),
     Metric("gate/penalty_rolling_early_death_median", "median of early deaths that was compared"),
@@ -43,7 +43,7 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class PenaltyGateState:
-    """The gate's own state, how long it has been shut, and when it last saw a success."""
+    """The gate's state, evaluations without progress, and the iteration of the last success."""
 
     gate: GateState = field(default_factory=GateState)
     shut: int = 0
@@ -104,9 +104,9 @@ class PenaltyGate:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The figures of an evaluation.
+        """The metrics of an evaluation.
 
-        The type of the tail's stage is not among them: the gate wants it as it was in the
+        The type of the tail's stage is not among them: the gate needs its value during the
         iteration, before the queue that writes it moves on.
         """
         category = self.gate.category
@@ -132,7 +132,7 @@ class PenaltyGate:
         return PenaltyGateState()
 
     def decide(self, state: PenaltyGateState, view: View) -> Decision[PenaltyGateState]:
-        """Judge an evaluation, move the stage by at most one, and tell every criterion."""
+        """Judge an evaluation, move the stage by at most one, and explain every criterion."""
         before = view.settings[self.gate.setting]
         decision = self.gate.decide(state.gate, view)
         if not decision.why:
@@ -169,9 +169,9 @@ class PenaltyGate:
     def _why(self, why: str, verdicts: tuple[Verdict, ...], state: PenaltyGateState) -> str:
         """Return the event with every criterion, and the alarm with those that block."""
         needed = len(self.gate.success)
-        told = [f"success if {verdict}" for verdict in verdicts[:needed]]
-        told += [f"failure if {verdict}" for verdict in verdicts[needed:]]
-        text = f"{why.partition(';')[0]}; {'; '.join(told)}"
+        explained = [f"success if {verdict}" for verdict in verdicts[:needed]]
+        explained += [f"failure if {verdict}" for verdict in verdicts[needed:]]
+        text = f"{why.partition(';')[0]}; {'; '.join(explained)}"
         if state.shut > self.alarm_after:
             blocking = [str(v) for v in verdicts[:needed] if not v.holds]
             blocking += [str(v) for v in verdicts[needed:] if v.holds]

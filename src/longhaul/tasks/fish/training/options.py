@@ -42,17 +42,17 @@ class LadderOptions:
     """The density penalty, phase by phase."""
 
     before: float = 0.0
-    """The penalty before phase 1, from which a ramp in it would begin."""
+    """The penalty before phase 1, where a ramp in phase 1 begins."""
     phase_targets: tuple[float, ...] = ()
     """One penalty per phase of the curriculum; empty: it stays as `reward.density_penalty` says."""
     ramp_phases: tuple[int, ...] = ()
-    """Phases, from 1, that climb from the target before in a straight line; others jump."""
+    """Phases, from 1, that rise linearly from the previous target; others jump."""
     phase_plateaus: tuple[int, ...] = ()
-    """Iterations for which a ramp phase waits first; one per phase, or empty."""
+    """Iterations before the rise of a ramp phase; one per phase, or empty."""
     lock_value: float = 0.0
-    """The most the penalty may be up to the iteration `lock_until`."""
+    """Highest penalty up to the iteration `lock_until`."""
     lock_until: int = 0
-    """The last iteration with that cap; 0: no cap. A gate without a lock of its own takes this."""
+    """The last iteration with that cap; 0: no cap. It is also the default of the gate's lock."""
 
     def __post_init__(self) -> None:
         where = "options.training.ladder"
@@ -84,9 +84,9 @@ class BoostOptions:
     adaptive: bool = False
     """Lower the boost towards `low_speed` or `high_speed` by how early training fish die."""
     window: int = 4
-    """adaptive: iterations that are looked at."""
+    """adaptive: iterations to average over."""
     use_mean: bool = False
-    """adaptive: take their mean instead of their median."""
+    """adaptive: use their mean instead of their median."""
     min_iteration: int = 12
     """adaptive: the first iteration to act in."""
     lower_p10: float = 12.0
@@ -94,9 +94,9 @@ class BoostOptions:
     upper_p10: float = 18.0
     """adaptive: above this aim at `high_speed`."""
     low_speed: float = 0.76
-    """adaptive: the speed of hard times."""
+    """adaptive: the target while fish die early."""
     high_speed: float = 0.8
-    """adaptive: the speed of easy times."""
+    """adaptive: the target while fish die late."""
     stage_floors: tuple[tuple[int, float], ...] = ()
     """Lowest boost at the gate's stages, `[[stage, speed], ...]`, stages from 0."""
     counts_step_one: bool = False
@@ -114,7 +114,7 @@ class BoostOptions:
 
 @dataclass(frozen=True, slots=True)
 class GateOptions:
-    """How far up the penalty's ladder a run may climb, judged after every evaluation."""
+    """The highest phase of the penalty's ladder in use, decided after every evaluation."""
 
     phase_allowance: tuple[int, ...] = ()
     """The highest phase, from 1, of the gate's stages 0, 1, 2, ...; empty: no gate."""
@@ -129,15 +129,15 @@ class GateOptions:
     step_one: Literal["excess", "all"] = "excess"
     """Which deaths of the first step count: those beyond the unavoidable ones, or all."""
     success_step_one: int = 7
-    """At most so many of them."""
+    """Most such deaths."""
     success_step_one_ratio: float = 0.0
-    """At most this share of all fish; 0: does not count."""
+    """Largest share of all fish; 0: not a criterion."""
     success_early_death: float = 0.10
-    """At most this share dead before step 100."""
+    """Largest share of fish dead before step 100."""
     success_early_death_window: int = 2
-    """Above 1: the median of so many evaluations must pass as well."""
+    """Above 1: the median of this many evaluations must pass as well."""
     success_p10: float = 120.0
-    """The median of p10 must be at least this; 0 or less: does not count."""
+    """Lowest median of p10; 0 or less: not a criterion."""
     success_median_window: int = 4
     """Evaluations of that median."""
     failure_p10: float = 95.0
@@ -239,4 +239,4 @@ class TrainingOptions:
     boost: BoostOptions = field(default_factory=BoostOptions)
     """The speed fish start with, phase by phase."""
     gate: GateOptions = field(default_factory=GateOptions)
-    """How far up the penalty's ladder the run may climb."""
+    """The highest phase of the penalty's ladder in use."""

@@ -75,7 +75,7 @@ def draw(
     hunts: tuple[int, ...],
     boost: float,
 ) -> Draws:
-    """Draw one start; `hunts` tells how many numbers each predator takes.
+    """Draw one start; `hunts` holds how many numbers each predator takes.
 
     One call for many numbers continues a generator's stream as that many calls would.
     """

@@ -1,4 +1,4 @@
-"""Starts that can be written down: an episode again, a throw of the predator, a whole position.
+"""Starts as values: the start of a seed, a velocity of the predator, a complete position.
 
 As a value of the setting `env.starts`, and in files, a start is a tuple that begins with its kind:
 `("seed", seed)`, `("seed", seed, boost)` or `("seed", seed, boost, size)`;
@@ -66,7 +66,7 @@ class ThrownStart:
 
 @dataclass(frozen=True, slots=True)
 class PositionStart:
-    """Everybody's place and velocity; float32 numbers come back exactly."""
+    """Positions and velocities of all bodies; float32 numbers are kept exactly."""
 
     fish: tuple[Body, ...]
     predators: tuple[Body, ...]
@@ -133,7 +133,7 @@ def _shortened(value: Start) -> str:
 
 
 ATTEMPTS = 64
-"""Starts drawn before the last one is taken as it is."""
+"""Most starts drawn; the last one is always taken."""
 _MASK = (1 << 64) - 1
 
 
