@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from benchmarks.fish_predecessor import PredecessorEnv
 from benchmarks.peers.sb3 import callback, load_sb3, ppo_settings
 
 from benchmarks import command
@@ -17,7 +19,6 @@ from longhaul.app.build.config import RunConfig
 from longhaul.app.build.sources import ConfigSources, find_kind, resolve
 from longhaul.core.config import convert
 from longhaul.core.errors import ConfigError
-from longhaul.tasks.kind import Predecessor
 
 STEPS = 16
 """Steps of each of its environments per iteration. Its own 128 would take minutes an iteration, and
@@ -25,13 +26,27 @@ what a step costs does not depend on it."""
 ITERATIONS = 3
 
 
+@dataclass(frozen=True, slots=True)
+class Predecessor:
+    """How a task was trained before longhaul."""
+
+    preset: str
+    """The preset with its options, network and learner."""
+    make: Callable[[Any], Any]
+    """Return its Gymnasium environment for the options of the preset."""
+    bodies: Callable[[Any], int]
+    """Return how many acting bodies one of its steps moves, which are rows in ours."""
+
+
+PREDECESSORS = {"fish": Predecessor("original", PredecessorEnv, lambda options: options.fish)}
+
 OURS, OLD = "longhaul", "predecessor"
 
 
 def bench_predecessor(config: RunConfig, request: BenchRequest) -> SpeedTable:
     """Train both in turn and count the bodies they move, learning included."""
     kind = find_kind(config.task)
-    old = kind.predecessor
+    old = PREDECESSORS.get(kind.name)
     if old is None:
         raise ConfigError(f"task {config.task!r} has no predecessor to measure beside")
     theirs = resolve(ConfigSources(task=config.task, preset=old.preset))

@@ -18,7 +18,7 @@ def main(words: Sequence[str]) -> None:
     kind = find_kind(words[0])
     if kind.name == "mario":
         mario_training.main([*words, "--peer", "sb3"] if "--peer" not in words else words)
-    elif kind.predecessor is not None:
+    elif kind.name in predecessor.PREDECESSORS:
         predecessor.main(words)
     else:
         training.main(words)

@@ -18,7 +18,7 @@ def test_environments_are_measured_in_the_sizes_the_task_names() -> None:
     assert "base inputs, 25 fish" in found.as_text()
     with pytest.raises(ConfigError, match="--seconds must be more than 0"):
         bench_variants("fish", seconds=0.0, repeats=1)
-    with pytest.raises(ConfigError, match="names no sizes"):
+    with pytest.raises(ConfigError, match="no variants of task"):
         bench_variants("probe:recall", seconds=0.01, repeats=1)
 
 

@@ -43,9 +43,10 @@ def fish_flags(folder: Path) -> list[str]:
         "num_envs=6",
         "options.fish=25",
         "options.time_limit=20",
-        "options.training.curriculum=20:5,25:5",
+        "options.training.curriculum=[{fish=20, iterations=5}, {fish=25, iterations=5}]",
         "options.training.ladder.phase_targets=[0.0, 0.02]",
-        f"options.tail.stages=5:{tail}|type=ne;5:{tail}|type=main",
+        f"options.tail.stages=[{{iterations=5, path='{tail}', type='ne'}}, "
+        f"{{iterations=5, path='{tail}', type='main'}}]",
         "total_iterations=10",
         "evaluate.every_iterations=5",
         f"evaluate.suite={SUITE}",

@@ -9,7 +9,7 @@ TINY = (
 )
 GATE = (
     "train fish --set total_iterations=24 --set evaluate.every_iterations=8 "
-    "--set options.training.curriculum=20:8,25:16 "
+    "--set options.training.curriculum=[{fish=20,iterations=8},{fish=25,iterations=16}] "
     "--set 'options.training.ladder.phase_targets=[0.0, 0.1]' "
     "--set 'options.training.gate.phase_allowance=[1, 2]'"
 )
@@ -160,7 +160,10 @@ OTHER_TASKS = (
     (f"{GATE} --set options.training.gate.failure_p10=200", 2, "failure_p10 = 200 is above"),
     (f"{GATE} --set evaluate.suite=v83", 2, "did you mean 'v38'"),
     ("train fish --set options.tail.path=none.js --set options.tail.iterations=3", 2, "none.js"),
-    ("train fish --set options.training.curriculum=20:8", 2, "total_iterations must be set"),
+    (
+        "train fish --set options.training.curriculum=[{fish=20,iterations=8}]", 2,
+        "total_iterations must be set",
+    ),
     (
         "train fish --preset gate --set options.reward.density_penalty=0.5", 2,
         "change options.training.ladder instead",

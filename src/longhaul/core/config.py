@@ -33,21 +33,27 @@ def convert(values: Mapping[str, Any], kind: type[C], *, where: str = "") -> C:
         raise ConfigError(_readable(str(error), kind, where)) from None
 
 
-def _with_whole_numbers(values: Mapping[str, Any], kind: type, where: str) -> dict[str, Any]:
+def _with_whole_numbers(value: Any, hint: Any, path: str) -> Any:
     """Return values with 1e6, which TOML reads as a fraction, as the integer a field wants."""
-    hints = field_types(kind)
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        hint, path = hints[key], f"{where}.{key}" if where else key
-        if hint is int and isinstance(value, float):
-            if not value.is_integer():
-                raise ConfigError(f"{path} must be a whole number, not {value}")
-            found[key] = int(value)
-        elif dataclasses.is_dataclass(hint):
-            found[key] = _with_whole_numbers(value, typing.cast(type, hint), path)
-        else:
-            found[key] = value
-    return found
+    if hint is int and isinstance(value, float):
+        if not value.is_integer():
+            raise ConfigError(f"{path} must be a whole number, not {value}")
+        return int(value)
+    if dataclasses.is_dataclass(hint):
+        hints = field_types(typing.cast(type, hint))
+        return {
+            key: _with_whole_numbers(held, hints[key], f"{path}.{key}" if path else key)
+            for key, held in value.items()
+        }
+    if element := _table_type(hint):
+        return [_with_whole_numbers(held, element, path) for held in value]
+    return value
+
+
+def _table_type(hint: Any) -> type | None:
+    """Return the dataclass that the tables of an array are, if a field holds such an array."""
+    inner = typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else None
+    return inner if dataclasses.is_dataclass(inner) else None  # type: ignore[return-value]
 
 
 def _readable(message: str, kind: type, where: str) -> str:
@@ -89,12 +95,17 @@ def refuse_unknown_keys(
             raise ConfigError(
                 f"unknown config key {path!r}{key_suggestion(path, paths, everywhere)}"
             )
-        inner = known[key]
+        inner, tables = known[key], [value]
+        if element := _table_type(inner):
+            inner, tables = element, value
+            if not isinstance(value, (list, tuple)):
+                raise ConfigError(f"{path} is an array of tables, not {value!r}")
         if dataclasses.is_dataclass(inner):
-            if not isinstance(value, Mapping):
-                raise ConfigError(f"{path} is a table of settings, not {value!r}")
-            inner = typing.cast(type, inner)
-            refuse_unknown_keys(value, inner, where=path, everywhere=everywhere)
+            for table in tables:
+                if not isinstance(table, Mapping):
+                    raise ConfigError(f"{path} is a table of settings, not {table!r}")
+                inner = typing.cast(type, inner)
+                refuse_unknown_keys(table, inner, where=path, everywhere=everywhere)
 
 
 def key_paths(kind: type, *, where: str = "") -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What controllers see and answer, and how far a run has come."""
+"""Controllers, what they see and decide, and the progress of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from longhaul.core.settings import Assignment, Settings
 
 
 class Collected(Protocol):
-    """What a rollout tells about the work that went into it."""
+    """The counts of a rollout."""
 
     @property
     def env_steps(self) -> int:

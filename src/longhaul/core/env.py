@@ -23,7 +23,7 @@ Start = SettingValue
 
 @dataclass(frozen=True, slots=True)
 class StepBuffers:
-    """The arrays a step is written into, [rows, ...]; envs write views of their own rows."""
+    """The arrays a step is written into, [rows, ...]; each env writes a view of its rows."""
 
     obs: Observation
     reward: Floats
@@ -82,7 +82,9 @@ class Ending:
 
     reason: str
     metrics: dict[str, float] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)  # plain JSON values that are no one number
+    facts: dict[str, Any] = field(
+        default_factory=dict
+    )  # plain JSON values other than single numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +111,11 @@ class Finals:
 
 @dataclass(frozen=True, slots=True)
 class EnvEvent:
-    """What changed the course of an env other than its actions; no clock and no pid gets in."""
+    """A change of an env other than by its actions; it holds no clock times and no pids."""
 
     event: str
     env: int
-    number: int  # of the episode it befell
+    number: int  # of the episode it happened in
     facts: dict[str, Any] = field(default_factory=dict)
     ends_episode: bool = False  # the episode was given up: it will never be in `Step.episodes`
     ends_env: bool = False  # nor will any later one of this env
@@ -147,7 +149,7 @@ class Env(Protocol):
         """Begin an episode: write obs, active and mask."""
 
     def step(self, actions: Array) -> Ending | None:
-        """Act with `actions` [rows, ...]; write everything but `started`; tell if it is over."""
+        """Act with `actions` [rows, ...]; write all but `started`; return how it ended."""
 
     def configure(self, settings: Settings) -> None:
         """Take settings into account from the next reset on."""
@@ -195,7 +197,7 @@ class BatchedEnv(Protocol):
         """
 
     def ending(self, env: int) -> Ending:
-        """Tell how the episode of `env`, which is over, ended."""
+        """Return how the episode of `env`, which is over, ended."""
 
     def configure(self, settings: Settings) -> None:
         """Take settings into account from each simulator's next reset on."""
@@ -274,7 +276,7 @@ class FirstComeEnv(VectorEnv, Protocol):
     def send(self, rows: NDArray[np.int64], actions: Array) -> None:
         """Act in these rows, all rows of their envs, with `actions` [len(rows), ...]; no waiting.
 
-        Envs that are no more are passed over.
+        Envs that no longer exist are skipped.
         """
 
     def gather(self, share: float) -> Arrivals:
@@ -283,7 +285,7 @@ class FirstComeEnv(VectorEnv, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SingleEnvs:
-    """Envs made one by one; `make` must be picklable, so that a worker process can call it."""
+    """Envs made one by one; `make` must be picklable for worker processes."""
 
     spec: EnvSpec
     make: Callable[[], Env]
@@ -293,9 +295,9 @@ class SingleEnvs:
     make_drawn: Callable[[], Env] | None = None
     """Makes an env that draws itself, where those of `make` do not."""
     compiles: bool = False
-    """Whether the first one of a machine compiles native code, which takes its time."""
+    """Whether the first one on a machine compiles native code, which takes a while."""
     unavailable: str = ""
-    """Why none can be made on this machine, with the remedy; empty if they can."""
+    """Why none can be made on this machine, and the remedy; empty if they can."""
 
 
 @dataclass(frozen=True, slots=True)

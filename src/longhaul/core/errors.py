@@ -8,7 +8,7 @@ from typing import ClassVar
 
 
 class LonghaulError(Exception):
-    """A failure told in the user's words; the command line prints it without a traceback."""
+    """A failure explained to the user; the command line prints it without a traceback."""
 
     exit_code: ClassVar[int] = 1
 

@@ -1,4 +1,4 @@
-"""What a task is evaluated on and studied by: suites, studies and the logs they read."""
+"""Suites to evaluate a task on, studies of a policy, and the logs they read."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ Study: TypeAlias = "Callable[[Policy, Settings, Sequence[Playback]], Records]"
 
 Row = Mapping[str, Any]
 Records = Mapping[str, str]
-"""The text of each file by its name; files of one run, made anew from its logs at any time."""
+"""The text of each file by its name; files of one run, made from its logs at any time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class RunLog:
     now: str = ""
     """When the records are made."""
     times: Mapping[int, str] = field(default_factory=dict)
-    """When each iteration ended, as far as the sessions tell."""
+    """When each iteration ended, if the session logs hold it."""
     checkpoints: Mapping[int, str] = field(default_factory=dict)
     """The checkpoint of each iteration that still has one, relative to the run directory."""
     files: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""What a run says about itself when something looks wrong, and the rules that make it speak."""
+"""Hints: what a rule found, and what rules are."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A finding as it is told: which rule found it, and how often it has been told by now."""
+    """A finding as it is reported: its rule, and how often it has been reported."""
 
     rule: str
     finding: Finding
@@ -154,8 +154,8 @@ class Recent:
 class Rule(Protocol):
     """A frozen dataclass of thresholds with one pure method over recent measurements.
 
-    What `judge` returns may depend on nothing else, so that a rule can be run again over the
-    records of a run and gives the same answer.
+    `judge` may depend on nothing else: run again over the records of a run, a rule gives the same
+    findings.
     """
 
     @property

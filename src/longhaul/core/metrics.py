@@ -38,14 +38,14 @@ PLACE = "<value>"
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A name from before longhaul, and where the same is told now."""
+    """A name from before longhaul, and its present metric or setting."""
 
     old: str
     """A `<value>` in it stands for the value of the setting `by`."""
     new: str
     """A metric, or a setting, whose name has no slash; for a field also another place, in words."""
     kind: Literal["curve", "field"] = "curve"
-    """Curves are drawn under their old names as well; fields are only told of in the reference."""
+    """Curves are drawn under their old names as well; fields are only listed in the reference."""
     factor: float = 1.0
     """What the present value is multiplied with to be the old one."""
     by: str = ""
@@ -92,7 +92,7 @@ class Panel:
 
     title: str
     metrics: tuple[str, ...]
-    """lines: the metrics, or settings. overview: the same, each in a field of its own, and all of
+    """lines: the metrics, or settings. overview: the same, each in a separate field, and all of
     them together, from lowest to highest, in the last one. spans: a metric, its threshold, and the
     one that is 1 where the run is shaded. histogram: a field that holds a list of numbers; a
     negative one stands for never and is counted in the last bin. polar: an angle in degrees and a
@@ -103,7 +103,7 @@ class Panel:
     name: str = ""
     """The name of the picture's file; made of the title if empty."""
     right: tuple[str, ...] = ()
-    """lines and spans: metrics or settings with an axis of their own on the right."""
+    """lines and spans: metrics or settings with a separate axis on the right."""
     dashed: tuple[str, ...] = ()
     """lines: metrics that are drawn dashed."""
     limits: tuple[float, float] | None = None

@@ -51,7 +51,7 @@ class Evaluator(Protocol):
         """Return `eval/...` metrics of the present policy."""
 
     def take_notes(self) -> Sequence[Event]:
-        """Return what the measurements since the last call have to tell, once."""
+        """Return the events of the measurements since the last call, once."""
 
 
 @dataclass(frozen=True, slots=True)

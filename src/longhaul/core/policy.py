@@ -49,7 +49,7 @@ class Policy(nn.Module, ABC):
     @property
     @abstractmethod
     def recurrent(self) -> bool:
-        """Whether there is a memory, so that sequences must be kept together."""
+        """Whether there is a memory; sequences must then be kept together."""
 
     @abstractmethod
     def initial(self, rows: int) -> Memory:

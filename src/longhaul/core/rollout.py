@@ -27,7 +27,7 @@ class Bootstrap:
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """A piece of a rollout for `Policy.judge`: L steps of B rows."""
+    """A piece of a rollout for `Policy.evaluate_actions`: L steps of B rows."""
 
     obs: TensorTree  # [L, B, ...]
     action: Tensor  # [L, B, ...]

@@ -24,8 +24,8 @@ class Seeds:
 
     def sequence(self, *path: str | int) -> np.random.SeedSequence:
         """Return the seed sequence at this path."""
-        # A spawn key, not more entropy: entropy is padded with zeros, so that paths which differ
-        # by a trailing 0 would share one stream.
+        # A spawn key, not more entropy: entropy is padded with zeros, and paths that differ by a
+        # trailing 0 would share one stream.
         return np.random.SeedSequence(self.root, spawn_key=tuple(_word(part) for part in path))
 
     def generator(self, *path: str | int) -> np.random.Generator:

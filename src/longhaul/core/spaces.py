@@ -1,4 +1,4 @@
-"""What an environment shows and what it can be told, as plain data."""
+"""Observation and action spaces, as plain data."""
 
 from __future__ import annotations
 

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 class Evaluation:
     """How the task is measured: which metric is the score and what counts as solved.
 
-    A task that brings no suites of its own is measured on episodes of its training environments.
+    A task without suites is measured on episodes of its training environments.
     """
 
     metric: str = "eval/mean_reward"
     """Ranks checkpoints; more is better."""
     solved: float | None = None
     suite: Callable[[str], Suite] | None = None
-    """Return the suite of a name, or raise a ConfigError that tells the names there are."""
+    """Return the suite of a name, or raise a ConfigError that lists the names."""
     during: str = ""
     """The suite that is played while training; it picks the best checkpoint."""
     final: tuple[str, ...] = ()
@@ -61,4 +61,4 @@ class Task:
     """Return files the task makes of a run's logs, for `evaluations/`; made again after every
     evaluation and at the end, so they may hold nothing the logs do not."""
     study: Study | None = None
-    """Return files, for `evaluations/`, that tell what a trained policy did and why."""
+    """Return files, for `evaluations/`, that show what a trained policy did and why."""

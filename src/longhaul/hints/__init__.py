@@ -1,1 +1,1 @@
-"""Rules that tell from recent metrics what is wrong with a run, and what to change."""
+"""Rules that find problems of a run in its recent metrics and advise what to change."""

@@ -47,18 +47,18 @@ class _Kept:
 
 
 @dataclass(slots=True)
-class _Told:
-    """When a rule last spoke, and how often."""
+class _Report:
+    """When a rule last reported, and how often."""
 
     iteration: int
     times: int
 
 
 class Advisor:
-    """Remembers what its rules look at and asks each of them whether anything is wrong.
+    """Keeps the metrics its rules read and asks each rule whether anything is wrong.
 
-    All it ever says is a function of what it was shown since `clear`, so that it says the same
-    when it is shown a run's records.
+    Its hints are a function of the metrics since `clear` alone. Replaying a run's records gives the
+    same hints.
     """
 
     def __init__(self, rules: Sequence[Rule], facts: Facts) -> None:
@@ -70,19 +70,19 @@ class Advisor:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules it asks."""
+        """The rules."""
         return self._rules
 
     def clear(self) -> None:
-        """Forget everything that was shown and told."""
+        """Forget all metrics and reports."""
         self._span = 0
         self._kept: dict[str, _Kept] = {}
         self._series: dict[str, MetricHistory] = {}  # what is kept, as rules see it
-        self._told: dict[str, _Told] = {}
+        self._reported: dict[str, _Report] = {}
         self._broken: set[str] = set()
 
     def take(self, progress: Progress, metrics: Metrics) -> tuple[Hint, ...]:
-        """Take in one iteration's metrics; return what is worth saying about them."""
+        """Add the metrics of one iteration; return the hints they give."""
         self._span += 1
         for name, value in metrics.items():
             window = self._wanted.get(name)
@@ -113,28 +113,28 @@ class Advisor:
     def _ask(self, rule: Rule, recent: Recent) -> Hint | None:
         if rule.name in self._broken:
             return None
-        told = self._told.get(rule.name)
+        last = self._reported.get(rule.name)
         iteration = recent.progress.iteration
-        if told is not None:
-            # A trouble that stays is told after 200, 600, 1400 ... iterations, not every 200.
-            rest = rule.cooldown * 2 ** min(told.times - 1, 30)
-            if iteration - told.iteration < rest:
+        if last is not None:
+            # A lasting problem is reported after 200, 600, 1400 ... iterations, not every 200.
+            rest = rule.cooldown * 2 ** min(last.times - 1, 30)
+            if iteration - last.iteration < rest:
                 return None
         try:
             finding = rule.judge(recent)
         except Exception:
-            # A rule may be anybody's; a run must not end over advice.
+            # A rule may come from a plugin, and a failed rule must not end a run.
             logger.exception("the hint rule %s failed and is left out", rule.name)
             self._broken.add(rule.name)
             return None
         if finding is None:
             return None
-        times = 1 if told is None else told.times + 1
-        self._told[rule.name] = _Told(iteration, times)
+        times = 1 if last is None else last.times + 1
+        self._reported[rule.name] = _Report(iteration, times)
         return Hint(rule.name, finding, times)
 
     def state_dict(self) -> State:
-        """Return what was shown and told, as far as it still matters."""
+        """Return the metrics kept and the reports made, as far as they still matter."""
         return {
             "span": self._span,
             "metrics": {
@@ -148,11 +148,13 @@ class Advisor:
                 }
                 for name, kept in self._kept.items()
             },
-            "told": {name: [told.iteration, told.times] for name, told in self._told.items()},
+            "reported": {
+                name: [last.iteration, last.times] for name, last in self._reported.items()
+            },
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Go on where a saved one stood; what its rules read and these do not is dropped."""
+        """Continue from a saved state; metrics that no rule reads any more are dropped."""
         self.clear()
         self._span = int(state["span"])
         for name, saved in state["metrics"].items():
@@ -170,9 +172,9 @@ class Advisor:
             )
             self._keep(name, restored)
         known = {rule.name for rule in self._rules}
-        self._told = {
-            name: _Told(int(iteration), int(times))
-            for name, (iteration, times) in state["told"].items()
+        self._reported = {
+            name: _Report(int(iteration), int(times))
+            for name, (iteration, times) in state["reported"].items()
             if name in known
         }
 
@@ -180,8 +182,8 @@ class Advisor:
 class Hints:
     """All rules of a run: those that depend on a clock are kept apart from those that do not.
 
-    The former begin anew with every process, because a speed means nothing on another machine;
-    the latter are saved with the run, so that a resumed run says what an unbroken one would.
+    The former restart with every process, because a speed means nothing on another machine. The
+    latter are saved with the run: a resumed run gives the same hints as an uninterrupted one.
     """
 
     def __init__(self, rules: Sequence[Rule], facts: Facts) -> None:
@@ -196,11 +198,11 @@ class Hints:
         return (*self._steady.rules, *self._timed.rules)
 
     def take(self, progress: Progress, metrics: Metrics) -> tuple[Hint, ...]:
-        """Return what one iteration's metrics say, whenever and wherever it was made."""
+        """Return the hints of the rules without a clock."""
         return self._steady.take(progress, metrics)
 
     def take_timed(self, progress: Progress, metrics: Metrics) -> tuple[Hint, ...]:
-        """Return what they say together with the timings, which are this process's own."""
+        """Return the hints of the rules that also read timings."""
         seconds = metrics.get(SESSION_SECONDS, self._session_seconds)
         if seconds < self._session_seconds:
             self._timed.clear()  # another process goes on with the run from here
@@ -212,7 +214,7 @@ class Hints:
         return self._steady.state_dict()
 
     def load_state_dict(self, state: State) -> None:
-        """Go on where the saved rules without a clock stood."""
+        """Continue the rules without a clock from a saved state."""
         self._steady.load_state_dict(state)
 
 
@@ -228,7 +230,7 @@ def refuse_twins(rules: Iterable[Rule]) -> None:
 def replay(
     hints: Hints, rows: Iterable[Mapping[str, Any]], is_timing: Callable[[str], bool]
 ) -> list[tuple[Progress, Hint]]:
-    """Return what the rules say about a run's recorded iterations, timings beside the metrics."""
+    """Return the hints for a run's recorded iterations, timings included."""
     found: list[tuple[Progress, Hint]] = []
     for row in rows:
         progress = Progress(

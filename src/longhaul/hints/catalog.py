@@ -1,4 +1,4 @@
-"""The rules every run is watched by, and how a config changes them."""
+"""The rules of every run, and how a config changes them."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ GENERAL: tuple[Rule, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class HintsConfig:
-    """Settings of the `[hints]` table: what a run may say about itself."""
+    """Settings of the `[hints]` table."""
 
     enabled: bool = True
-    """Whether rules are consulted after every iteration."""
+    """Whether the rules run after every iteration."""
     silent: tuple[str, ...] = ()
-    """Names of rules that are not asked."""
+    """Names of rules that are turned off."""
     rules: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Changed thresholds, one table per rule: `hints.rules.returns-flat.window = 100`."""
 
@@ -62,7 +62,7 @@ class HintsConfig:
 def choose_rules(
     config: HintsConfig, plugins: Iterable[Rule] = (), own: Iterable[Rule] = ()
 ) -> tuple[Rule, ...]:
-    """Return the rules of a run: a task's own take the place of plugins' and general ones."""
+    """Return the rules of a run; a task's rule replaces one of the same name."""
     if not config.enabled:
         return ()
     rules: dict[str, Rule] = {rule.name: rule for rule in GENERAL}

@@ -1,18 +1,19 @@
-"""Rules about what the learner makes of the policy: its loss and its entropy."""
+"""Rules about the loss and the policy's entropy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from longhaul.core.hint import Finding, Recent
-from longhaul.hints.formatting import median, number, rounded
+from longhaul.hints.rule import HintRule, median, number, rounded
 
 KL, RATE, ENTROPY = "train/approx_kl", "train/learning_rate", "train/entropy_loss"
 LOSS, EXPLAINED = "train/value_loss", "train/explained_variance"
 RETURN, SPREAD = "rollout/ep_rew_mean", "policy/std"
 SKIPPED, ROLLBACKS = "fault/skipped_updates", "fault/rollbacks"
 RATE_KEY, ENTROPY_KEY = "learn.learning_rate", "learn.ent_coef"
-SURE = 20  # iterations after which a policy that tries nothing else is told of
+SURE = 20  # iterations after which a policy without exploration is reported
 MOST_ENTROPY = "action.most_entropy"
 """A fact: the entropy of a policy that chooses at random, for discrete actions."""
 SOLVED = "solved"
@@ -20,22 +21,16 @@ SOLVED = "solved"
 
 
 @dataclass(frozen=True, slots=True)
-class LossAbnormal:
+class LossAbnormal(HintRule):
     """The loss jumped while the values explain nothing, or numbers were not finite."""
 
     name: str = "loss-abnormal"
     window: int = 50
-    """Iterations that are looked at; the last tenth is compared with the rest."""
-    cooldown: int = 200
-    """Iterations before it speaks again, twice as many each time."""
+    """Iterations to look at; the last tenth is compared with the rest."""
     jump: float = 10.0
-    """How many times the usual value loss is abnormal."""
-    timed: bool = False
+    """Multiple of the usual value loss that is abnormal."""
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The value loss, what the values explain, and what the guard had to skip."""
-        return (LOSS, EXPLAINED, RATE, SKIPPED, ROLLBACKS)
+    reads: ClassVar[tuple[str, ...]] = (LOSS, EXPLAINED, RATE, SKIPPED, ROLLBACKS)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Look for steps that were not finite first, then for a jump."""
@@ -75,7 +70,7 @@ class LossAbnormal:
                     else "."
                 )
             ),
-            cause="The value function has come apart: advantages made with it are noise.",
+            cause="The value function has diverged, so the advantages are noise.",
             advice=f"{advice}; if rewards are large, set learn.normalize_reward = true.",
             setting=RATE_KEY,
             value=lower,
@@ -83,26 +78,21 @@ class LossAbnormal:
 
 
 @dataclass(frozen=True, slots=True)
-class EntropyAbnormal:
-    """The policy has stopped trying anything else, or still acts as at random."""
+class EntropyAbnormal(HintRule):
+    """The policy has stopped exploring, or still acts as if at random."""
 
     name: str = "entropy-abnormal"
     window: int = 60
     """Iterations that are looked at."""
     cooldown: int = 300
-    """Iterations before it speaks again, twice as many each time."""
     low: float = 0.02
-    """Share of the largest possible entropy below which nothing else is tried."""
+    """Share of the largest possible entropy below which the policy no longer explores."""
     high: float = 0.985
-    """Share of it above which the policy acts as at random."""
+    """Share of it above which the policy acts as if at random."""
     wide: float = 4.0
-    """How many times its first standard deviation is too wide for continuous actions."""
-    timed: bool = False
+    """Multiple of the first standard deviation that is too wide, for continuous actions."""
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The entropy, the spread of continuous actions, and the return."""
-        return (ENTROPY, SPREAD, RETURN, KL)
+    reads: ClassVar[tuple[str, ...]] = (ENTROPY, SPREAD, RETURN, KL)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Judge discrete actions by their entropy, continuous ones by their spread."""
@@ -161,7 +151,7 @@ class EntropyAbnormal:
                 evidence,
                 f"An update that moved it by {number(farthest)} nats (approx. KL, iteration "
                 f"{at:,}) made it certain of itself, and a policy that is certain learns no more.",
-                f"Begin anew with {recent.setting(RATE_KEY)} lowered from {number(rate)} to "
+                f"Restart with {recent.setting(RATE_KEY)} lowered from {number(rate)} to "
                 f"{number(lower)}.",
                 RATE_KEY,
                 lower,

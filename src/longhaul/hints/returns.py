@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from longhaul.core.hint import Finding, Recent
-from longhaul.hints.formatting import median, number, rounded
+from longhaul.hints.rule import HintRule, median, number, rounded
 
 RETURN, LENGTH, ENDED = "rollout/ep_rew_mean", "rollout/ep_len_mean", "rollout/episodes"
 MEASURED, DEVIATION = "eval/mean_reward", "eval/std_reward"
@@ -19,27 +20,21 @@ def is_solved(recent: Recent, level: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ReturnsFlat:
+class ReturnsFlat(HintRule):
     """Returns have stayed flat at zero, or flat below zero and far from solved."""
 
     name: str = "returns-flat"
     window: int = 50
     """Iterations in all of which nothing changed."""
-    cooldown: int = 200
-    """Iterations before it speaks again, twice as many each time."""
     spread: float = 0.05
     """Largest change, as a share of the return, that counts as flat."""
     zero: float = 1e-6
-    """What is taken for zero."""
-    timed: bool = False
+    """Largest return that counts as zero."""
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Return and length of the last episodes."""
-        return (RETURN, LENGTH)
+    reads: ClassVar[tuple[str, ...]] = (RETURN, LENGTH)
 
     def judge(self, recent: Recent) -> Finding | None:
-        """Tell a lack of reward from a reward that only punishes."""
+        """Distinguish a lack of reward from a reward that only punishes."""
         returns = recent.values(RETURN, self.window)
         if len(returns) < self.window or is_solved(recent, max(returns)):
             return None
@@ -69,10 +64,10 @@ class ReturnsFlat:
 
     def _without_reward(self, recent: Recent) -> Finding:
         lengths = recent.values(LENGTH, 1)
-        told = f" of {number(lengths[-1])} steps" if lengths else ""
+        length = f" of {number(lengths[-1])} steps" if lengths else ""
         return Finding(
             evidence=(
-                f"For {self.window} iterations every episode{told} has returned 0 "
+                f"For {self.window} iterations every episode{length} has returned 0 "
                 f"({recent.progress.episodes:,} episodes since the run began)."
             ),
             cause="The policy never meets a reward, so there is nothing to learn from.",
@@ -96,22 +91,16 @@ def _explore(recent: Recent, first: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class EndingPays:
+class EndingPays(HintRule):
     """Every step costs and the policy has learned to end its episodes early."""
 
     name: str = "ending-pays"
     window: int = 20
     """Iterations in all of which episodes were short and returns negative."""
-    cooldown: int = 200
-    """Iterations before it speaks again, twice as many each time."""
     share: float = 0.6
     """Share of the first episodes' length that counts as short."""
-    timed: bool = False
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Return and length of the last episodes."""
-        return (RETURN, LENGTH)
+    reads: ClassVar[tuple[str, ...]] = (RETURN, LENGTH)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Compare lengths with those of the first episodes."""
@@ -141,26 +130,20 @@ class EndingPays:
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodesNeverEnd:
+class EpisodesNeverEnd(HintRule):
     """No episode has ended for far longer than episodes take."""
 
     name: str = "episodes-never-end"
     window: int = 500
     """Iterations that are looked at, at most."""
-    cooldown: int = 200
-    """Iterations before it speaks again, twice as many each time."""
     least_iterations: int = 20
-    """Iterations without an end before anything is said."""
+    """Iterations without an end before the rule reports."""
     least_steps: int = 2000
-    """Steps of each environment without an end before anything is said."""
+    """Steps of each environment without an end before the rule reports."""
     times: float = 5.0
-    """How many times the usual length is too long."""
-    timed: bool = False
+    """Multiple of the usual length that is too long."""
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Episodes that ended, and how long they were."""
-        return (ENDED, LENGTH)
+    reads: ClassVar[tuple[str, ...]] = (ENDED, LENGTH)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Count the iterations since the last end."""
@@ -202,24 +185,19 @@ class EpisodesNeverEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationApart:
-    """Evaluations say something else than training does, again and again."""
+class EvaluationApart(HintRule):
+    """Evaluations repeatedly differ from training."""
 
     name: str = "evaluation-apart"
     window: int = 300
     """Iterations within which the evaluations that are compared must lie."""
     cooldown: int = 500
-    """Iterations before it speaks again, twice as many each time."""
     evaluations: int = 3
     """Evaluations in a row that must say so."""
     share: float = 0.5
-    """Distance, as a share of the larger of the two, that is far."""
-    timed: bool = False
+    """Difference, as a share of the larger return, that is large."""
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Returns of evaluation and training, written down whenever there is an evaluation."""
-        return (MEASURED, DEVIATION, RETURN)
+    reads: ClassVar[tuple[str, ...]] = (MEASURED, DEVIATION, RETURN)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Compare each of the last evaluations with the training of its iteration."""
@@ -243,9 +221,9 @@ class EvaluationApart:
         is_one_sided = max(gaps) < 0 or min(gaps) > 0
         if not is_far or not is_one_sided:
             return None
-        return self._told(recent, pairs[-1])
+        return self._found(recent, pairs[-1])
 
-    def _told(self, recent: Recent, pair: tuple[float, float]) -> Finding:
+    def _found(self, recent: Recent, pair: tuple[float, float]) -> Finding:
         value, training = pair
         evidence = (
             f"{self.evaluations} evaluations in a row were far from training: the last returned "

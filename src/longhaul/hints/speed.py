@@ -1,6 +1,6 @@
 """Rules about the machine: speed, environments that hold up the rest, memory, idle devices.
 
-All of them look at timings, so what they say belongs to one process and not to the run's course.
+All of them read timings, so their hints depend on the process, not only on the run.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from dataclasses import dataclass
+from typing import ClassVar
 
 from longhaul.core.hint import Finding, Recent
-from longhaul.hints.formatting import median, number
+from longhaul.hints.rule import HintRule, median, number
 
 SPEED, ITERATION, SECONDS = "time/fps", "time/iteration_seconds", "time/session_seconds"
 COLLECT, LEARN, OTHER = "time/collect_seconds", "time/learn_seconds", "time/other_seconds"
@@ -25,24 +26,20 @@ DEVICE = "device"
 
 
 @dataclass(frozen=True, slots=True)
-class ThroughputDropped:
+class ThroughputDropped(HintRule):
     """The run has become much slower than it was; says which stage takes longer."""
 
     name: str = "throughput-dropped"
     window: int = 200
     """Iterations that are looked at; the last tenth is compared with the rest."""
     cooldown: int = 400
-    """Iterations before it speaks again, twice as many each time."""
     share: float = 0.6
     """Share of the usual speed below which it is slow."""
     least: int = 60
     """Iterations that must have been seen."""
     timed: bool = True
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The speed and where the time goes."""
-        return (SPEED, COLLECT, LEARN, OTHER)
+    reads: ClassVar[tuple[str, ...]] = (SPEED, COLLECT, LEARN, OTHER)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Compare the last iterations with those before."""
@@ -92,26 +89,22 @@ _REMEDIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class OneEnvSlow:
+class OneEnvSlow(HintRule):
     """One environment takes many times longer than the others, and all wait for it."""
 
     name: str = "one-env-slow"
     window: int = 16
     """Iterations in most of which it was the slowest, and that slow."""
     cooldown: int = 300
-    """Iterations before it speaks again, twice as many each time."""
     times: float = 8.0
-    """How many times the usual time of a step is slow."""
+    """Multiple of the usual step time that is slow."""
     least_ms: float = 1.0
-    """Milliseconds longer than usual that a step must take."""
+    """Smallest difference from the usual step time, in milliseconds."""
     least_share: float = 0.1
-    """Share of the run's time that the others must spend waiting for it."""
+    """Smallest share of the time spent waiting for it."""
     timed: bool = True
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The times of steps, and whose the longest are."""
-        return (USUAL_STEP, SLOWEST_STEP, SLOWEST_ENV, ITERATION)
+    reads: ClassVar[tuple[str, ...]] = (USUAL_STEP, SLOWEST_STEP, SLOWEST_ENV, ITERATION)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Compare the slowest environment with the middle one."""
@@ -153,26 +146,22 @@ class OneEnvSlow:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryGrows:
+class MemoryGrows(HintRule):
     """The trainer's memory grows steadily; says when it will be gone."""
 
     name: str = "memory-grows"
     window: int = 2
     """Iterations that are looked at beside the history of this process."""
     cooldown: int = 600
-    """Iterations before it speaks again, twice as many each time."""
     least_seconds: float = 300.0
     """Time over which it must have grown; the first quarter of the run does not count."""
     least_mb: float = 200.0
-    """Growth that is worth a word, in MB."""
+    """Smallest growth to report, in MB."""
     least_share: float = 0.1
-    """Growth that is worth a word, as a share of what there was."""
+    """Smallest growth to report, as a share of the first value."""
     timed: bool = True
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Memory and time."""
-        return (MEMORY, SECONDS)
+    reads: ClassVar[tuple[str, ...]] = (MEMORY, SECONDS)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Look for growth in every quarter of the time, after the run has warmed up."""
@@ -191,9 +180,9 @@ class MemoryGrows:
         quarters = [known[part * (len(known) - 1) // 4][1] for part in range(5)]
         if min(after - one for one, after in itertools.pairwise(quarters)) < grown / 12:
             return None  # a buffer that fills grows and then stays
-        return self._told(recent, before, used, 3600 * grown / (now - began))
+        return self._found(recent, before, used, 3600 * grown / (now - began))
 
-    def _told(self, recent: Recent, before: float, used: float, hourly: float) -> Finding:
+    def _found(self, recent: Recent, before: float, used: float, hourly: float) -> Finding:
         machine, left = recent.number(MACHINE_MEMORY), ""
         if machine:
             hours = max(machine - used, 0.0) / hourly
@@ -215,24 +204,20 @@ class MemoryGrows:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceIdle:
+class DeviceIdle(HintRule):
     """The graphics card waits for environments nearly all of the time."""
 
     name: str = "device-idle"
     window: int = 50
     """Iterations whose median is judged."""
     cooldown: int = 400
-    """Iterations before it speaks again, twice as many each time."""
     least_load: float = 5.0
-    """Per cent of the time the device should work, as its driver tells it."""
+    """Lowest load of the device in percent, as its driver reports it."""
     least_learning: float = 0.1
-    """Share of the time that should be learning, where the driver tells nothing."""
+    """Lowest share of learning in the time, where the driver reports no load."""
     timed: bool = True
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The device's load and where the time goes."""
-        return (DEVICE_LOAD, LEARN, COLLECT, ITERATION)
+    reads: ClassVar[tuple[str, ...]] = (DEVICE_LOAD, LEARN, COLLECT, ITERATION)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Ask the driver's figures first, the stages' times otherwise."""
@@ -251,11 +236,11 @@ class DeviceIdle:
         is_idle = max(loads) < self.least_load if loads else learning < self.least_learning
         if not is_idle:
             return None
-        told = f" at {max(loads):.0f} % load" if loads else ""
+        load = f" at {max(loads):.0f} % load" if loads else ""
         envs = int(recent.number("num_envs", 1))
         return Finding(
             evidence=(
-                f"The device {recent.facts[DEVICE]} idles{told}: collecting takes "
+                f"The device {recent.facts[DEVICE]} idles{load}: collecting takes "
                 f"{100 * collecting:.0f} % of the time, learning {100 * learning:.0f} %."
             ),
             cause="Environments bring rollouts more slowly than the device learns from them.",

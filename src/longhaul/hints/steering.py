@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from longhaul.core.hint import Finding, Recent
-from longhaul.hints.formatting import median, number, rounded
+from longhaul.hints.rule import HintRule, median, number, rounded
 
 FILL, CAPACITY, PUSHED = "replay/fill", "replay/capacity", "replay/pushed_total"
 CAPACITY_KEY = "learn.replay.capacity"
@@ -14,24 +15,19 @@ SHARES, MIXING = "policy/expert_share/*", "policy/mean_alpha_entropy"
 
 
 @dataclass(frozen=True, slots=True)
-class GateStuck:
+class GateStuck(HintRule):
     """A gate has not opened for many evaluations; says which metric blocks it and by how much."""
 
     name: str = "gate-stuck"
     window: int = 1
     """Iterations that are looked at; the gate itself counts."""
     cooldown: int = 300
-    """Iterations before it speaks again, twice as many each time."""
     evaluations: int = 10
-    """Evaluations at one stage before anything is said."""
+    """Evaluations at one stage before the rule reports."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """The config key of each metric's threshold, where it is not in [[schedule]]."""
-    timed: bool = False
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """What gates tell about themselves."""
-        return ("gate/*_held", "gate/*_stage", "gate/*_missing/*")
+    reads: ClassVar[tuple[str, ...]] = ("gate/*_held", "gate/*_stage", "gate/*_missing/*")
 
     def judge(self, recent: Recent) -> Finding | None:
         """Look at the gates that judged an evaluation in this iteration."""
@@ -43,10 +39,10 @@ class GateStuck:
                 for name in recent.names(f"{prefix}_missing/*")
             }
             if evaluations >= self.evaluations and missing:
-                return self._told(recent, prefix, evaluations, missing)
+                return self._found(recent, prefix, evaluations, missing)
         return None
 
-    def _told(
+    def _found(
         self, recent: Recent, prefix: str, evaluations: float, missing: Mapping[str, float]
     ) -> Finding:
         gate = prefix.removeprefix("gate/")
@@ -72,31 +68,30 @@ class GateStuck:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueLow:
+class QueueLow(HintRule):
     """A queue of hard starts is running out before the run does."""
 
     name: str = "start-queue-low"
     window: int = 1
     """Iterations that are looked at; the queue itself counts."""
     cooldown: int = 400
-    """Iterations before it speaks again, twice as many each time."""
     setting: str = ""
     """The config key that fills the queue, where it is not in [[schedule]]."""
-    timed: bool = False
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """What queues tell about themselves."""
-        return ("starts/*_warning", "starts/*_remaining", "starts/*_remaining_ratio")
+    reads: ClassVar[tuple[str, ...]] = (
+        "starts/*_warning",
+        "starts/*_remaining",
+        "starts/*_remaining_ratio",
+    )
 
     def judge(self, recent: Recent) -> Finding | None:
         """Look for a queue that warns."""
         for warning in recent.names("starts/*_warning"):
             if recent.last(warning):
-                return self._told(recent, warning.removesuffix("_warning"))
+                return self._found(recent, warning.removesuffix("_warning"))
         return None
 
-    def _told(self, recent: Recent, prefix: str) -> Finding:
+    def _found(self, recent: Recent, prefix: str) -> Finding:
         queue = prefix.removeprefix("starts/")
         left = recent.last(f"{prefix}_remaining") or 0.0
         ratio = recent.last(f"{prefix}_remaining_ratio") or 0.0
@@ -114,26 +109,21 @@ class QueueLow:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpertsCollapsed:
+class ExpertsCollapsed(HintRule):
     """One expert does nearly everything, or the router no longer mixes."""
 
     name: str = "experts-collapsed"
     window: int = 50
     """Iterations whose median is judged."""
     cooldown: int = 300
-    """Iterations before it speaks again, twice as many each time."""
     most_share: float = 0.8
     """Largest share one expert may have."""
     least_entropy: float = 0.3
-    """Least entropy of the experts' mean weights, in nats; single steps may well be sure."""
+    """Lowest entropy of the experts' mean weights, in nats; that of single steps may be lower."""
     setting: str = "loss.load_balance"
-    """What weighs the loss that keeps experts in use."""
-    timed: bool = False
+    """The coefficient of the load-balancing loss."""
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """How much each expert is used."""
-        return (SHARES, MIXING)
+    reads: ClassVar[tuple[str, ...]] = (SHARES, MIXING)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Look at the expert that is used most."""
@@ -151,16 +141,16 @@ class ExpertsCollapsed:
         is_low = entropy is not None and entropy < self.least_entropy
         if share <= self.most_share and not is_low:
             return None
-        told = []
+        parts = []
         if busiest:
             expert = busiest.removeprefix("policy/expert_share/")
-            told.append(f"expert {expert} has {100 * share:.0f} % of the weight")
+            parts.append(f"expert {expert} has {100 * share:.0f} % of the weight")
         if entropy is not None:
-            told.append(f"the entropy of the mean weights is {number(entropy)} nats")
+            parts.append(f"the entropy of the mean weights is {number(entropy)} nats")
         weight = recent.number(self.setting, 0.01)
         higher = rounded(max(3 * weight, 0.01))
         return Finding(
-            evidence=f"For {self.window} iterations {' and '.join(told)}.",
+            evidence=f"For {self.window} iterations {' and '.join(parts)}.",
             cause="The other experts are not asked, so they cannot learn to be worth asking.",
             advice=(
                 f"Raise {self.setting} from {number(weight)} to {number(higher)}, or keep the "
@@ -172,24 +162,19 @@ class ExpertsCollapsed:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayUnderfilled:
+class ReplayUnderfilled(HintRule):
     """The replay is nearly empty long after the run began."""
 
     name: str = "replay-underfilled"
     window: int = 2
     """Iterations that are looked at."""
     cooldown: int = 300
-    """Iterations before it speaks again, twice as many each time."""
     least_fill: float = 0.05
     """Share that should be filled."""
     after: int = 100
     """Iterations after which it should be."""
-    timed: bool = False
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """How full the replay is, and how fast it fills."""
-        return (FILL, CAPACITY, PUSHED)
+    reads: ClassVar[tuple[str, ...]] = (FILL, CAPACITY, PUSHED)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Compare the fill with what it should be by now."""

@@ -5,38 +5,33 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from longhaul.core.hint import Finding, Recent
-from longhaul.hints.formatting import median, number, rounded
 from longhaul.hints.learning import ENTROPY, KL, MOST_ENTROPY, RATE, RATE_KEY
+from longhaul.hints.rule import HintRule, median, number, rounded
 
 CLIPPED, GRADIENT = "train/clip_fraction", "train/grad_norm"
 HEALTHY_CLIPPED, CERTAIN = 0.1, 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class UpdatesTooLarge:
+class UpdatesTooLarge(HintRule):
     """The policy moves too far in one update: KL or clip fraction is far above what PPO takes."""
 
     name: str = "updates-too-large"
     window: int = 10
     """Iterations whose median is judged."""
-    cooldown: int = 200
-    """Iterations before it speaks again, twice as many each time."""
     most_kl: float = 0.1
-    """Largest divergence that is taken for healthy."""
+    """Largest healthy divergence."""
     most_clipped: float = 0.4
-    """Largest share of clipped ratios that is taken for healthy."""
+    """Largest healthy share of clipped ratios."""
     healthy_kl: float = 0.02
     """The divergence the advice aims at."""
     ruinous_kl: float = 1.0
-    """A divergence that is told of at once: one such update can undo all learning for good."""
-    timed: bool = False
+    """A divergence that is reported at once: one such update can undo all learning."""
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """How far the policy moved, and with which step size."""
-        return (KL, CLIPPED, RATE)
+    reads: ClassVar[tuple[str, ...]] = (KL, CLIPPED, RATE)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Compare the medians with their limits, and the last update with what ruins a policy."""
@@ -62,11 +57,11 @@ class UpdatesTooLarge:
             HEALTHY_CLIPPED / max(clipped or 0.0, HEALTHY_CLIPPED),
         )
         lower = rounded(rate * max(factor, 0.01))
-        told = "" if clipped is None else f" and {100 * clipped:.0f} % of the ratios were clipped"
+        share = "" if clipped is None else f" and {100 * clipped:.0f} % of the ratios were clipped"
         return Finding(
             evidence=(
                 f"{when} the policy moved by {number(divergence)} nats an update (approx. KL)"
-                f"{told}; healthy is about {self.healthy_kl:g}."
+                f"{share}; healthy is about {self.healthy_kl:g}."
             ),
             cause="Steps that long undo what the steps before them learned.",
             advice=(
@@ -79,22 +74,17 @@ class UpdatesTooLarge:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdatesTooSmall:
+class UpdatesTooSmall(HintRule):
     """The policy hardly moves although the learning rate is not being lowered."""
 
     name: str = "updates-too-small"
     window: int = 40
     """Iterations in all of which it hardly moved."""
     cooldown: int = 400
-    """Iterations before it speaks again, twice as many each time."""
     least_kl: float = 2e-5
     """Divergence below which a policy hardly moves."""
-    timed: bool = False
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """How far the policy moved, with which step size, and whether it could."""
-        return (KL, CLIPPED, RATE, ENTROPY)
+    reads: ClassVar[tuple[str, ...]] = (KL, CLIPPED, RATE, ENTROPY)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Compare the largest divergence with the limit."""
@@ -124,22 +114,17 @@ class UpdatesTooSmall:
 
 
 @dataclass(frozen=True, slots=True)
-class GradientsTooLong:
+class GradientsTooLong(HintRule):
     """Gradients are so long that shortening them leaves only their direction."""
 
     name: str = "gradients-too-long"
     window: int = 20
     """Iterations whose median is judged."""
     cooldown: int = 400
-    """Iterations before it speaks again, twice as many each time."""
     most: float = 100.0
-    """How many times learn.max_grad_norm is too long."""
-    timed: bool = False
+    """Multiple of learn.max_grad_norm that is too long."""
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The length before shortening."""
-        return (GRADIENT,)
+    reads: ClassVar[tuple[str, ...]] = (GRADIENT,)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Compare the median length with the longest that is followed as it is."""
@@ -171,22 +156,17 @@ class GradientsTooLong:
 
 
 @dataclass(frozen=True, slots=True)
-class StillWarmingUp:
+class StillWarmingUp(HintRule):
     """The learning rate is still on its way up, so flat curves mean nothing yet."""
 
     name: str = "still-warming-up"
     window: int = 30
     """Iterations in all of which the rate rose."""
     cooldown: int = 400
-    """Iterations before it speaks again, twice as many each time."""
     share: float = 0.5
     """Share of learn.learning_rate below which it is worth saying."""
-    timed: bool = False
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The step size."""
-        return (RATE,)
+    reads: ClassVar[tuple[str, ...]] = (RATE,)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Look for a rate that only rises and is far from where it is to be."""

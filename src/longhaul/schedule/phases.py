@@ -54,7 +54,7 @@ class Phases:
     total: int = 0
     """Env steps of the whole run, needed along `run`; the run's own length if left out."""
     scale: float = 1.0
-    """Every start and length is multiplied by this, so that a short run sees all phases."""
+    """Factor of every start and length; a short run can then see all phases."""
     only: str = ""
     """The name of a phase to stay in for the whole run, at its final values."""
     limit: Limit | None = None

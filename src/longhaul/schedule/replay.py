@@ -72,8 +72,8 @@ def replay(
     """Run a fresh schedule over recorded rows and yield its decisions in order.
 
     A row holds `iteration`, `env_steps`, `episodes` and, beside them, the metrics. They are those
-    of the recorded run: what other settings would have done to them nobody knows. Metrics the
-    controllers bring themselves are replayed, not read.
+    of the recorded run; the effect of other settings on them is unknown. Metrics that the
+    controllers emit are computed again, not read.
     """
     by_iteration: dict[int, list[RecordedMove]] = {}
     for recorded_move in recorded:

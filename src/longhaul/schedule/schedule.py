@@ -20,7 +20,7 @@ CHANGE_EVENT = "schedule"
 
 @runtime_checkable
 class Emits(Protocol):
-    """A controller that tells beforehand which metrics its decisions bring."""
+    """A controller that declares the metrics of its decisions."""
 
     @property
     def emits(self) -> tuple[str, ...]:
@@ -29,7 +29,7 @@ class Emits(Protocol):
 
 @runtime_checkable
 class Bounded(Protocol):
-    """A controller that tells beforehand how far it may move its settings."""
+    """A controller that declares the limits of its settings."""
 
     @property
     def extremes(self) -> tuple[Assignment, ...]:

@@ -9,6 +9,14 @@ from typing import Literal
 from longhaul.core.control import Decision, View
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment, Setting, SettingValue
+from longhaul.schedule.stages import (
+    LowWarning,
+    QueueStage,
+    QueueStatus,
+    StageTracker,
+    WarningState,
+    queue_metrics,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +128,14 @@ class StartQueue:
         return (*pools, *(self.category.to(stage.category) for stage in self.stages))
 
     @property
-    def capacity(self) -> int:
-        """The length of all stages together."""
-        return sum(stage.length for stage in self.stages)
+    def tracker(self) -> StageTracker:
+        """The stages without their starts."""
+        return StageTracker(
+            tuple(
+                QueueStage(stage.length, stage.category, self._label(index))
+                for index, stage in enumerate(self.stages)
+            )
+        )
 
     def initial(self) -> StartQueueState:
         """Return the state before the first start."""
@@ -198,59 +211,31 @@ class StartQueue:
 
     def _watch(self, state: StartQueueState, iteration: int) -> tuple[StartQueueState, str]:
         """Return the state with the warning raised, kept or cleared, and what to say about it."""
-        ratio = self._remaining(state, iteration) / self.capacity
-        if self.warn_ratio <= 0:
-            return state, ""
-        if ratio > self.warn_ratio:
-            cleared = replace(state, low_hits=0, warned_since=None)
-            if state.warned_since is None:
-                return cleared, ""
-            lasted = iteration - state.warned_since
-            return cleared, f"warning cleared after {lasted} iterations, {ratio:.1%} remain"
-        hits = state.low_hits + 1
-        if state.warned_since is not None or hits < self.warn_patience:
-            return replace(state, low_hits=hits), ""
-        raised = replace(state, low_hits=hits, warned_since=iteration)
-        return raised, f"warning: {ratio:.1%} of the starts remain, {self.warn_ratio:.1%} is low"
+        before = WarningState(state.low_hits, state.warned_since)
+        ratio = self._status(state, iteration).remaining_ratio
+        after = LowWarning(self.warn_ratio, self.warn_patience).observe(before, iteration, ratio)
+        state = replace(state, low_hits=after.hits, warned_since=after.since)
+        if before.since is not None and after.since is None:
+            lasted = iteration - before.since
+            return state, f"warning cleared after {lasted} iterations, {ratio:.1%} remain"
+        if before.since is None and after.since is not None:
+            return state, f"warning: {ratio:.1%} of the starts remain, {self.warn_ratio:.1%} is low"
+        return state, ""
 
-    def _spent(self, state: StartQueueState, iteration: int) -> int:
-        """Return how much of the present lap is over, in the queue's unit."""
-        past = sum(stage.length for stage in self.stages[: state.stage])
-        if state.stage >= len(self.stages):
-            return past
-        within = state.used if self.unit == "starts" else iteration - state.began
-        return past + min(within, self.stages[state.stage].length)
-
-    def _remaining(self, state: StartQueueState, iteration: int) -> int:
-        return self.capacity - self._spent(state, iteration)
+    def _status(self, state: StartQueueState, iteration: int) -> QueueStatus:
+        """Return the status in the present lap."""
+        consumed = sum(stage.length for stage in self.stages[: state.stage])
+        if state.stage < len(self.stages):
+            within = state.used if self.unit == "starts" else iteration - state.began
+            consumed += min(within, self.stages[state.stage].length)
+        return self.tracker.status(consumed, stage=state.stage)
 
     def _words(self, state: StartQueueState) -> str:
-        if state.stage >= len(self.stages):
-            return "all stages are over"
-        return self._label(state.stage)
+        is_over = state.stage >= len(self.stages)
+        return "all stages are over" if is_over else self._label(state.stage)
 
     def _metrics(self, state: StartQueueState, iteration: int) -> dict[str, float]:
         prefix = f"starts/{self.name}"
-        remaining = self._remaining(state, iteration)
-        ends = [sum(s.length for s in self.stages[: k + 1]) for k in range(len(self.stages))]
-        spent = self._spent(state, iteration)
-        stage = min(state.stage, len(self.stages) - 1)
-        length = self.stages[stage].length
-        since = state.warned_since
-        metrics = {
-            f"{prefix}_stage": float(stage + 1),
-            f"{prefix}_stage_progress": (spent - ends[stage] + length) / length,
-            f"{prefix}_remaining": float(remaining),
-            f"{prefix}_remaining_ratio": remaining / self.capacity,
-            f"{prefix}_laps": float(state.laps),
-            f"{prefix}_low_hits": float(state.low_hits),
-            f"{prefix}_warning": float(since is not None),
-            f"{prefix}_warning_duration": 0.0 if since is None else float(iteration - since + 1),
-        }
-        for category in dict.fromkeys(s.category for s in self.stages if s.category):
-            own = [k for k, s in enumerate(self.stages) if s.category == category]
-            left = sum(min(self.stages[k].length, max(0, ends[k] - spent)) for k in own)
-            entered = sum(k <= stage for k in own)
-            metrics[f"{prefix}_remaining_{category}"] = float(left)
-            metrics[f"{prefix}_reentries_{category}"] = float(max(0, entered - 1))
-        return metrics
+        warning = WarningState(state.low_hits, state.warned_since)
+        metrics = queue_metrics(prefix, self._status(state, iteration), warning, iteration)
+        return {**metrics, f"{prefix}_laps": float(state.laps)}

@@ -1,4 +1,4 @@
-"""What a task folder exports: how to find its presets and how to build the task."""
+"""What a task folder exports: its presets and how to build the task."""
 
 from __future__ import annotations
 
@@ -54,33 +54,12 @@ class TaskRequest:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A small command of a task's own, run by `longhaul tool TASK NAME ...`."""
+    """A small command of a task, run by `longhaul tool TASK NAME ...`."""
 
     name: str
     summary: str
     run: Callable[[Sequence[str]], str]
-    """Takes what the user wrote after the tool's name; returns what to tell."""
-
-
-@dataclass(frozen=True, slots=True)
-class Predecessor:
-    """How a task was trained before longhaul, to measure beside it."""
-
-    preset: str
-    """The preset with its options, network and learner."""
-    make: Callable[[Any], Any]
-    """Return its Gymnasium environment for the options of the preset."""
-    bodies: Callable[[Any], int]
-    """Return how many acting bodies one of its steps moves, which are rows in ours."""
-
-
-@dataclass(frozen=True, slots=True)
-class EnvVariant:
-    """A size or kind of environment whose speed is worth knowing."""
-
-    name: str
-    options: dict[str, Any]
-    num_envs: int
+    """Takes the arguments after the tool's name; returns the text to print."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +76,6 @@ class TaskKind:
     """Raise if what follows the colon cannot be right, as far as that is quickly known."""
     default_preset: str = "default"
     """The preset that is taken if none is asked for."""
-    predecessor: Predecessor | None = None
-    variants: tuple[EnvVariant, ...] = ()
-    """Sizes and kinds of its environments whose speed is worth measuring."""
     tools: tuple[Tool, ...] = ()
     setting_keys: Mapping[str, str] = field(default_factory=dict)
     """For each of its settings that begins with a value of the config, the key of that value."""
@@ -108,7 +84,7 @@ class TaskKind:
 
     @property
     def search_space(self) -> Path:
-        """What `longhaul search` changes if nobody says otherwise; the file may be missing."""
+        """The default search space of `longhaul search`; the file may be missing."""
         return self.presets.with_name("search.toml")
 
     def preset_names(self) -> tuple[str, ...]:

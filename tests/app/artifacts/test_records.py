@@ -30,8 +30,10 @@ CLOCKED = ("generated_at", "timestamp")
 def tail_flags(folder: Path) -> tuple[str, ...]:
     path = folder / "ne.json"
     path.write_text(json.dumps({"velocities": [[0.5, 1.9], [-0.8, 1.7], [0.1, 2.4]]}))
-    stages = f"1:{path}|type=ne;1:-|type=rest;2:{path}|type=main"
-    return (*FISH, f"options.tail.stages={stages}", "options.tail.force_reset_steps=6")
+    ne, rest = f"{{iterations=1, path='{path}', type='ne'}}", "{iterations=1, type='rest'}"
+    main = f"{{iterations=2, path='{path}', type='main'}}"
+    stages = f"options.tail.stages=[{ne}, {rest}, {main}]"
+    return (*FISH, stages, "options.tail.force_reset_steps=6")
 
 
 def without_clock(text: str) -> list[object]:
@@ -126,7 +128,8 @@ def test_a_tail_a_gate_and_a_curriculum_in_mid_flight_go_on_bit_for_bit(tmp_path
         *tail_flags(tmp_path),
         "total_iterations=20",
         "evaluate.every_iterations=3",
-        "options.training.curriculum=3:4,4:4,5:12",
+        "options.training.curriculum=[{fish=3, iterations=4}, {fish=4, iterations=4}, "
+        "{fish=5, iterations=12}]",
         "options.training.ladder.phase_targets=[0.0, 0.05, 0.1]",
         *(f"options.training.gate.{name}={value}" for name, value in gate.items()),
     )

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from longhaul.tasks.fish.training.curriculum import Curriculum
-from longhaul.tasks.fish.training.options import BoostOptions, GateOptions, LadderOptions
+from longhaul.tasks.fish.training.options import (
+    BoostOptions,
+    GateOptions,
+    LadderOptions,
+    SchoolPhase,
+)
 
-CURRICULUM = "15:9,20:10,25:9,25:8,25:8,25:8,25:8"
+CURRICULUM = tuple(
+    SchoolPhase(fish, iterations)
+    for fish, iterations in ((15, 9), (20, 10), (25, 9), (25, 8), (25, 8), (25, 8), (25, 8))
+)
 ITERATIONS = 60
 FISH = 1152  # 12 episodes of 96
 
@@ -17,10 +25,10 @@ LADDER = LadderOptions(
     lock_until=28,
 )
 BOOST = BoostOptions(
-    phase_speeds="3:0.76,4:0.78,5:0.82,6:0.82,7:0.82",
-    phase_floors="3:0.76,4:0.78,5:0.80,6:0.80,7:0.80",
+    phase_speeds=((3, 0.76), (4, 0.78), (5, 0.82), (6, 0.82), (7, 0.82)),
+    phase_floors=((3, 0.76), (4, 0.78), (5, 0.80), (6, 0.80), (7, 0.80)),
     floor=0.75,
-    penalty_caps="0.05:0.8",
+    penalty_caps=((0.05, 0.8),),
 )
 GATE = GateOptions(
     phase_allowance=(4, 5, 6, 7),
@@ -41,4 +49,4 @@ GATE = GateOptions(
 
 
 def curriculum() -> Curriculum:
-    return Curriculum.parse(CURRICULUM, fish=25, total_iterations=ITERATIONS)
+    return Curriculum.of(CURRICULUM, fish=25, total_iterations=ITERATIONS)

@@ -34,7 +34,7 @@ def test_the_warm_cosine_has_the_recorded_values() -> None:
 
 def test_phases_do_not_change_it() -> None:
     one_phase = rates(
-        "options.training.curriculum='25:60'",
+        "options.training.curriculum=[{fish = 25, iterations = 60}]",
         "options.training.ladder.phase_targets=[0.02]",
         "options.training.ladder.ramp_phases=[]",
         "options.training.ladder.phase_plateaus=[]",

@@ -8,7 +8,7 @@ import pytest
 
 from longhaul.core.config import convert
 from longhaul.core.errors import ConfigError
-from longhaul.tasks.fish.options import FishOptions, FishStartOptions, Sectors
+from longhaul.tasks.fish.options import FishOptions, FishStartOptions, sector_table
 
 
 @pytest.mark.parametrize(
@@ -20,9 +20,9 @@ from longhaul.tasks.fish.options import FishOptions, FishStartOptions, Sectors
         ({"short_share": 1.5}, "options.short_share = 1.5 must be between"),
         ({"start": {"escape_boost_speed": 2.0}}, "options.start.escape_boost_speed = 2.0"),
         ({"start": {"escape_jitter": -1.0}}, "options.start.escape_jitter = -1.0"),
-        ({"start": {"heading_bias": "0-60"}}, "heading_bias: '0-60' is not of the form"),
-        ({"start": {"heading_bias": "60-0:1"}}, "needs 0 <= low < high <= 360"),
-        ({"start": {"pre_roll_speed_bias": "0-1:0"}}, "a weight above 0"),
+        ({"start": {"heading_bias": [[0, 60]]}}, r"heading_bias\[0\]: expected array of length 3"),
+        ({"start": {"heading_bias": [[60, 0, 1]]}}, "needs 0 <= low < high <= 360"),
+        ({"start": {"pre_roll_speed_bias": [[0, 1, 0]]}}, "a weight above 0"),
         ({"predator": {"count": 0}}, "options.predator.count = 0"),
         ({"predator": {"homing": -1.0}}, "options.predator.homing"),
         ({"neighbors": {"radius": 0.0}}, "options.neighbors.radius"),
@@ -37,14 +37,14 @@ def test_a_mistake_is_named_with_its_key(values: dict[str, Any], message: str) -
 
 
 def test_sectors_are_read_in_order_with_added_weights() -> None:
-    sectors = Sectors.parse("0-60:1.1, 60-90:0.8", where="here")
-    assert sectors.table().tolist() == [[0.0, 60.0, 1.1], [60.0, 90.0, pytest.approx(1.9)]]
-    assert Sectors.parse("", where="here").table().shape == (0, 3)
+    sectors = sector_table(((0.0, 60.0, 1.1), (60.0, 90.0, 0.8)))
+    assert sectors.tolist() == [[0.0, 60.0, 1.1], [60.0, 90.0, pytest.approx(1.9)]]
+    assert sector_table(()).shape == (0, 3)
 
 
 def test_only_the_original_drops_the_last_sector() -> None:
-    assert len(FishStartOptions().headings().intervals) == 8
-    assert len(FishStartOptions(drops_last_sector=True).headings().intervals) == 7
+    assert len(FishStartOptions().headings()) == 8
+    assert len(FishStartOptions(drops_last_sector=True).headings()) == 7
 
 
 def test_settings_begin_at_the_options_values() -> None:

@@ -17,8 +17,8 @@ PLAIN_START = FishStartOptions(
     escape_boost=False,
     spawn_jitter=0.0,
     pre_roll_steps=0,
-    heading_bias="",
-    pre_roll_speed_bias="",
+    heading_bias=(),
+    pre_roll_speed_bias=(),
 )
 """The original environment's own defaults: everybody anywhere, the predator in the middle."""
 REFERENCE_OPTIONS = FishOptions(inputs="world", neighbors=NeighborOptions(inputs=False))

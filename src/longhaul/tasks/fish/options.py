@@ -1,7 +1,8 @@
-"""What can be said about the fish's world in a configuration."""
+"""Options of the fish's world."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -10,54 +11,49 @@ from numpy.typing import NDArray
 
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting
+from longhaul.schedule.stages import LowWarning
 from longhaul.tasks.fish.hard_starts.files import Applied
 from longhaul.tasks.fish.hard_starts.laps import LapRules
-from longhaul.tasks.fish.hard_starts.stages import (
-    LowWarning,
-    StageSpec,
-    by_type,
-    parse_stages,
-    with_reinjections,
-)
-from longhaul.tasks.fish.training.options import TrainingOptions
-from longhaul.tasks.fish.world.starts import JointBias
+from longhaul.tasks.fish.hard_starts.stages import StageSpec, with_reinjections
+from longhaul.tasks.fish.training.options import TrainingOptions, lowered
+from longhaul.tasks.fish.world.starts import VelocityRange
 
 
 @dataclass(frozen=True, slots=True)
 class TailOptions:
     """Bad starts that are dealt again in training."""
 
-    stages: str = ""
-    """Which starts when: `iterations:path|key=value;...` with the keys type, label and velocities
-    (before or after); `-` for the path is a rest. Empty: none, or `path`."""
+    stages: tuple[StageSpec, ...] = ()
+    """Which starts are dealt when, `[{iterations = 8, path = "ne.json", type = "ne"}, ...]`, also
+    with the keys label and velocities (before or after); a stage without a path deals none.
+    Empty: no bad starts, or those of `path`."""
     path: str = ""
     """A file of starts that makes one stage of `iterations`, in place of `stages`."""
     iterations: int = 0
     """Length of that stage."""
     unit: Literal["iterations", "resets"] = "iterations"
-    """What a stage's length is counted in: iterations, or as many resets as there are schools for
-    each of them."""
+    """Unit of a stage's length: iterations, or for each of them as many resets as there are
+    schools."""
     velocities: Applied = "after"
     """When a bare velocity is given to the predator: before its pre-roll, as the original did, or
     after it."""
     per_iteration: int = 0
-    """Most bad starts dealt in an iteration; 0: every school that begins anew takes one."""
+    """Most bad starts dealt in an iteration; 0: every school that resets takes one."""
     force_reset_steps: int = 0
-    """Cut episodes after so many steps, so that more starts are dealt; 0: never."""
-    keep: str = ""
-    """Types that stay present in the stages of all others, `type:share,...`."""
-    min_reinjections: str = ""
-    """How often a type must come back at least, `type:number,...`; its last stage is repeated at
+    """Cut episodes after this many steps to deal more starts; 0: never."""
+    keep: Mapping[str, float] = field(default_factory=dict)
+    """Types that stay present in the stages of all others, `{type = share}`."""
+    min_reinjections: Mapping[str, int] = field(default_factory=dict)
+    """How often a type must come back at least, `{type = number}`; its last stage is repeated at
     the end until it does."""
     decay: float = 1.0
-    """Weight of a start after each replay, as a share of that before; below 1, fresh starts come
-    first."""
+    """Factor of a start's weight after each replay; below 1, less replayed starts come first."""
     filter_window: int = 0
-    """Replays in a row that must go badly before a start is set aside; 0: none is."""
+    """Bad replays in a row after which a start is set aside; 0: never."""
     filter_lost: float = 0.5
-    """Share of fish lost from which on a replay went badly."""
+    """Share of fish lost at which a replay counts as bad."""
     filter_rest: int = 20
-    """Iterations for which a start stays aside."""
+    """Iterations for which a start stays set aside."""
     gate_spared: float = 0.25
     """Share of a stage's starts, the hardest, left out of the lap after the gate moved."""
     warn_ratio: float = 0.65
@@ -95,70 +91,63 @@ class TailOptions:
 
     def specs(self) -> tuple[StageSpec, ...]:
         """Return the stages, those that are repeated included; none without bad starts."""
-        where = "options.tail.stages"
-        text = self.stages
-        if self.path:
-            where, text = "options.tail.path", f"{self.iterations}:{self.path}"
-        stages = parse_stages(text, where=where, applied=self.velocities)
-        where = "options.tail.min_reinjections"
-        return with_reinjections(stages, by_type(self.min_reinjections, where=where), where=where)
+        written = (StageSpec(self.iterations, self.path),) if self.path else self.stages
+        stages = [spec.resolved(n, self.velocities) for n, spec in enumerate(written, start=1)]
+        return with_reinjections(
+            stages, lowered(self.min_reinjections), where="options.tail.min_reinjections"
+        )
 
     def low_warning(self) -> LowWarning:
         """Return when to warn."""
         return LowWarning(self.warn_ratio, self.warn_patience)
 
 
-@dataclass(frozen=True, slots=True)
-class Sectors:
-    """Intervals with weights; none means that nothing is drawn."""
-
-    intervals: tuple[tuple[float, float, float], ...]  # low, high, weight
-
-    @staticmethod
-    def parse(
-        text: str, *, where: str, ceiling: float = np.inf, drops_end: bool = False
-    ) -> Sectors:
-        """Read `low-high:weight,...`; `drops_end` leaves out an interval up to the ceiling."""
-        intervals = []
-        for part in filter(None, (part.strip() for part in text.split(","))):
-            low, high, weight = _interval(part, where)
-            if not (0 <= low < high <= ceiling and weight > 0):
-                raise ConfigError(
-                    f"{where}: {part!r} needs 0 <= low < high"
-                    f"{f' <= {ceiling:g}' if np.isfinite(ceiling) else ''} and a weight above 0"
-                )
-            if not (drops_end and high == ceiling):
-                intervals.append((low, high, weight))
-        return Sectors(tuple(intervals))
-
-    def table(self) -> NDArray[np.float64]:
-        """Return [count, 3]: low, high and the weights added up."""
-        table = np.array(self.intervals, np.float64).reshape(-1, 3)
-        table[:, 2] = np.cumsum(table[:, 2])
-        return table
+Sectors = tuple[tuple[float, float, float], ...]
+"""Intervals with weights: low, high, weight. None means that nothing is drawn."""
 
 
-def _interval(part: str, where: str) -> tuple[float, float, float]:
-    borders, colon, weight = part.partition(":")
-    low, dash, high = borders.partition("-")
-    try:
-        if not (colon and dash):
-            raise ValueError
-        return float(low), float(high), float(weight)
-    except ValueError:
-        raise ConfigError(f"{where}: {part!r} is not of the form low-high:weight") from None
+def _demand_sectors(name: str, sectors: Sectors, ceiling: float = np.inf) -> None:
+    for low, high, weight in sectors:
+        if not (0 <= low < high <= ceiling and weight > 0):
+            raise ConfigError(
+                f"options.start.{name}: {[low, high, weight]} needs 0 <= low < high"
+                f"{f' <= {ceiling:g}' if np.isfinite(ceiling) else ''} and a weight above 0"
+            )
 
 
-HEADINGS = (
-    "0-60:1.1,60-90:0.8,90-120:0.08,120-150:0.05,150-210:0.9,210-270:1.3,270-330:1.2,330-360:0.95"
+def sector_table(sectors: Sectors) -> NDArray[np.float64]:
+    """Return [count, 3]: low, high and the weights added up."""
+    table = np.array(sectors, np.float64).reshape(-1, 3)
+    table[:, 2] = np.cumsum(table[:, 2])
+    return table
+
+
+HEADINGS: Sectors = (
+    (0.0, 60.0, 1.1),
+    (60.0, 90.0, 0.8),
+    (90.0, 120.0, 0.08),
+    (120.0, 150.0, 0.05),
+    (150.0, 210.0, 0.9),
+    (210.0, 270.0, 1.3),
+    (270.0, 330.0, 1.2),
+    (330.0, 360.0, 0.95),
 )
-SPEEDS = "0-1.0:1.6,1.0-1.6:1.3,1.6-2.0:0.7,2.0-2.4:0.35,2.4-3.0:0.2"
+SPEEDS: Sectors = (
+    (0.0, 1.0, 1.6),
+    (1.0, 1.6, 1.3),
+    (1.6, 2.0, 0.7),
+    (2.0, 2.4, 0.35),
+    (2.4, 3.0, 0.2),
+)
 
 ESCAPE_BOOST: Setting[float] = Setting(
     "fish.escape_boost", 0.75, "Share of the top speed fish start with", low=0.0, high=1.0
 )
 DENSITY_PENALTY: Setting[float] = Setting(
     "fish.density_penalty", 0.0, "Cost of neighbors beyond the target, per step", low=0.0
+)
+TAIL_TYPE: Setting[str] = Setting(
+    "fish.tail_type", "", "Type of the stage bad starts are dealt from; empty without any"
 )
 SCHOOL_SIZE: Setting[int] = Setting(
     "fish.school_size", 25, "Fish of a school; the rows above are empty", low=1, high=25
@@ -175,7 +164,7 @@ class FishStartOptions:
     """How an episode begins."""
 
     escape_boost: bool = True
-    """Whether fish start swimming outwards instead of anywhere."""
+    """Whether fish start swimming outwards instead of in a random direction."""
     escape_boost_speed: float = 0.75
     """Share of the top speed they then start with; the setting `fish.escape_boost`."""
     escape_jitter: float = 0.35
@@ -188,18 +177,18 @@ class FishStartOptions:
     """Most by which each of these steps turns the predator, in radians."""
     pre_roll_speed_jitter: float = 0.2
     """Most by which each of these steps scales its speed, as a share."""
-    heading_bias: str = HEADINGS
-    """Weights of the predator's first heading, `from-to:weight` in degrees, by commas; empty is
+    heading_bias: Sectors = HEADINGS
+    """Weights of the predator's first heading, `[[from, to, weight], ...]` in degrees; empty is
     along +x."""
-    pre_roll_speed_bias: str = SPEEDS
-    """Weights of the speed drawn in each step of the pre-roll, `low-high:weight`; empty keeps
-    the speed."""
+    pre_roll_speed_bias: Sectors = SPEEDS
+    """Weights of the speed drawn in each step of the pre-roll, `[[low, high, weight], ...]`; empty
+    keeps the speed."""
     drops_last_sector: bool = False
     """Never draw a heading from a sector that ends at 360, as the original did by mistake."""
-    joint_bias: str = ""
-    """Weights of starts by the predator's heading and speed after the pre-roll,
-    `low-high/low-high:weight` in degrees and speeds, by commas; 1 elsewhere. Unwanted starts are
-    drawn again."""
+    joint_bias: tuple[VelocityRange, ...] = ()
+    """Weights of starts by the predator's heading in degrees and speed after the pre-roll,
+    `[{angles = [90, 150], speeds = [1.8, 3.0], weight = 0.1}, ...]`; 1 elsewhere. Unwanted starts
+    are drawn again."""
 
     def __post_init__(self) -> None:
         _demand_between("start.escape_boost_speed", self.escape_boost_speed, 0.0, 1.0)
@@ -212,31 +201,20 @@ class FishStartOptions:
         ):
             if not value >= 0:
                 raise ConfigError(f"options.start.{name} = {value} must be 0 or more")
-        self.headings()
-        self.speeds()
-        self.joint()
+        _demand_sectors("heading_bias", self.heading_bias, ceiling=360.0)
+        _demand_sectors("pre_roll_speed_bias", self.pre_roll_speed_bias)
+        for cell in self.joint_bias:
+            cell.check("options.start.joint_bias")
 
     def headings(self) -> Sectors:
-        """Return the weighted headings, in degrees."""
-        return Sectors.parse(
-            self.heading_bias,
-            where="options.start.heading_bias",
-            ceiling=360.0,
-            drops_end=self.drops_last_sector,
-        )
-
-    def speeds(self) -> Sectors:
-        """Return the weighted speeds."""
-        return Sectors.parse(self.pre_roll_speed_bias, where="options.start.pre_roll_speed_bias")
-
-    def joint(self) -> JointBias:
-        """Return the weights of starts as they are after the pre-roll."""
-        return JointBias.parse(self.joint_bias, where="options.start.joint_bias")
+        """Return the weighted headings, in degrees, that are drawn from."""
+        dropped = 360.0 if self.drops_last_sector else None
+        return tuple(sector for sector in self.heading_bias if sector[1] != dropped)
 
 
 @dataclass(frozen=True, slots=True)
 class PredatorOptions:
-    """Who hunts."""
+    """The predators."""
 
     count: int = 1
     """Number of predators."""
@@ -257,14 +235,14 @@ class PredatorOptions:
 
 @dataclass(frozen=True, slots=True)
 class NeighborOptions:
-    """What fish know of each other."""
+    """What fish observe of each other."""
 
     inputs: bool = False
-    """Show each fish a summary of its neighbors: 7 inputs more."""
+    """Show each fish a summary of its neighbors, 7 more inputs."""
     radius: float = 3.0
-    """How far neighbors are seen."""
+    """Distance up to which neighbors are seen."""
     average_count: int = 6
-    """How many of the nearest make the mean way to the neighbors; full density is this many."""
+    """Number of nearest neighbors whose mean offset is shown; this many count as full density."""
 
     def __post_init__(self) -> None:
         if not self.radius > 0 or self.average_count < 1:
@@ -276,21 +254,21 @@ class NeighborOptions:
 
 @dataclass(frozen=True, slots=True)
 class FishRewardOptions:
-    """What fish are paid."""
+    """The reward."""
 
     kind: Literal["plain", "original"] = "plain"
-    """`plain`: a little for every step alive and a penalty at death. `original`: the
-    predecessor's, with its bonus for the predator's neighborhood."""
+    """`plain`: a small reward for every step alive and a penalty for death. `original`: the
+    predecessor's, with its bonus near the predator."""
     alive: float = 0.01
-    """plain: for every step survived."""
+    """plain: reward of every step survived."""
     death: float = 1.0
-    """plain: lost by dying."""
+    """plain: penalty of death."""
     density_penalty: float = 0.0
     """Cost of neighbors beyond the target; the setting `fish.density_penalty`."""
     density_target: float = 0.4
-    """Density that costs nothing, as a share of `neighbors.average_count`."""
+    """Density without cost, as a share of `neighbors.average_count`."""
     divergence: float = 0.0
-    """Worth of neighbors that swim away."""
+    """Reward for neighbors that swim away."""
 
     def __post_init__(self) -> None:
         _demand_between("reward.density_target", self.density_target, 0.0, 1.0)
@@ -307,31 +285,31 @@ class FishOptions:
     fish: int = 25
     """Fish of a school."""
     inputs: Literal["own_frame", "world"] = "own_frame"
-    """What a fish sees: everything as it lies from the fish, or the original's 11 numbers along
-    the world's axes."""
+    """The observation: everything in the fish's own frame, or the original's 11 numbers along the
+    world's axes."""
     acting: Literal["each", "broadcast"] = "each"
-    """`each`: every fish acts for itself. `broadcast`: as in the original, one fish is looked at
-    and its action is done by all."""
+    """`each`: every fish acts for itself. `broadcast`: as in the original, one fish is observed and
+    all fish take its action."""
     sampling: Literal["round_robin", "random"] = "round_robin"
-    """broadcast: how the fish that is looked at is chosen."""
+    """broadcast: how the observed fish is chosen."""
     time_limit: int = 500
     """Steps of an episode."""
     short_limit: int = 60
     """Steps of a short episode."""
     short_share: float = 0.0
-    """Share of episodes that are short: the decisive moments are at the beginning."""
+    """Share of short episodes: most deaths are decided at the beginning."""
     limit_ends: bool = False
-    """Treat the time limit as an end worth nothing, as the original did, not as a cut."""
+    """Treat the time limit as termination, as the original did, not as truncation."""
     start: FishStartOptions = field(default_factory=FishStartOptions)
     """How an episode begins."""
     predator: PredatorOptions = field(default_factory=PredatorOptions)
-    """Who hunts."""
+    """The predators."""
     neighbors: NeighborOptions = field(default_factory=NeighborOptions)
-    """What fish know of each other."""
+    """What fish observe of each other."""
     reward: FishRewardOptions = field(default_factory=FishRewardOptions)
-    """What fish are paid."""
+    """The reward."""
     training: TrainingOptions = field(default_factory=TrainingOptions)
-    """How a run changes while it goes on."""
+    """What changes during a run."""
     tail: TailOptions = field(default_factory=TailOptions)
     """Bad starts that are dealt again in training."""
     obstacles: tuple[tuple[float, float, float], ...] = ()
@@ -354,7 +332,7 @@ class FishOptions:
                 )
 
     def settings(self) -> tuple[Setting[float], Setting[float], Setting[int]]:
-        """Return the declarations of what may change during a run, beginning at these values."""
+        """Return the declarations of what may change during a run, with these initial values."""
         return (
             replace(ESCAPE_BOOST, default=self.start.escape_boost_speed),
             replace(DENSITY_PENALTY, default=self.reward.density_penalty),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +12,14 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.hint import Rule
 from longhaul.core.metrics import Metric, Metrics, Panel
 from longhaul.core.task import Evaluation, Task
+from longhaul.envs.starts import STARTS_LIMIT
 from longhaul.hints.steering import GateStuck, QueueLow
 from longhaul.nets.make import build_policy
-from longhaul.tasks.fish.adapters.predecessor import PredecessorEnv
 from longhaul.tasks.fish.evaluation.evaluation import METRICS as EVALUATION_METRICS
 from longhaul.tasks.fish.evaluation.evaluation import SCORE, suites
 from longhaul.tasks.fish.hard_starts.mix import run_mix
 from longhaul.tasks.fish.hard_starts.plan import METRICS as TAIL_METRICS
-from longhaul.tasks.fish.hard_starts.plan import plan_tail, summarize_tail
-from longhaul.tasks.fish.hard_starts.queue import TAIL_TYPE
+from longhaul.tasks.fish.hard_starts.plan import TailPlan, plan_tail, summarize_tail
 from longhaul.tasks.fish.lab.exports import (
     ALIASES,
     FIRST_STEP_DEATHS,
@@ -28,7 +27,13 @@ from longhaul.tasks.fish.lab.exports import (
     SuiteBeginnings,
     fish_records,
 )
-from longhaul.tasks.fish.options import DENSITY_PENALTY, ESCAPE_BOOST, FishOptions
+from longhaul.tasks.fish.options import (
+    DENSITY_PENALTY,
+    ESCAPE_BOOST,
+    TAIL_TYPE,
+    FishOptions,
+    TailOptions,
+)
 from longhaul.tasks.fish.training.controllers import REHEARSAL, build_steering
 from longhaul.tasks.fish.training.curriculum import ALL_FIRST_DEATHS, LATER_FIRST_DEATHS
 from longhaul.tasks.fish.training.gate import METRICS as GATE_METRICS
@@ -36,7 +41,7 @@ from longhaul.tasks.fish.world.broadcast import broadcast_envs
 from longhaul.tasks.fish.world.school import FORCED, fish_envs
 from longhaul.tasks.fish.world.starts import FishStart
 from longhaul.tasks.fish.world.world import RADIUS
-from longhaul.tasks.kind import EnvVariant, Predecessor, TaskKind, TaskRequest, Tool
+from longhaul.tasks.kind import TaskKind, TaskRequest, Tool
 
 GATE = "options.training.gate"
 HINTS: tuple[Rule, ...] = (
@@ -77,15 +82,18 @@ def build(request: TaskRequest) -> Task:
         )
     options: FishOptions = request.options
     steering = build_steering(options, request.plan, tail_type=TAIL_TYPE)
-    tail = plan_tail(options.tail, options, schools=request.num_envs, gate=steering.gate)
+    has_tail = options.tail != TailOptions()
+    tail = TailPlan()
+    if has_tail:
+        tail = plan_tail(options.tail, options, schools=request.num_envs, gate=steering.gate)
     envs = task_envs(options, tail.library)
     beginnings = SuiteBeginnings(options)
     return Task(
         name="fish",
         envs=envs,
         make_policy=lambda: build_policy(envs.spec, request.policy),
-        summarize=summarize,
-        settings=(*options.settings(), *tail.settings, *steering.settings),
+        summarize=summarize_with_tail if has_tail else summarize,
+        settings=(*options.settings(), STARTS_LIMIT, TAIL_TYPE, *steering.settings),
         metrics=(*METRICS, *EVALUATION_METRICS, *TAIL_METRICS, *GATE_METRICS),
         aliases=ALIASES,
         # The gate asks for the type of the stage the iteration was dealt from, so it decides before
@@ -109,26 +117,26 @@ def task_envs(options: FishOptions, library: tuple[tuple[str, FishStart], ...] =
 
 
 def summarize(episodes: Sequence[Episode]) -> Metrics:
-    """Return the fish's own figures of a rollout; absent where nothing was measured."""
+    """Return the fish metrics of a rollout; absent where nothing was measured."""
     whole = [episode for episode in episodes if episode.reason not in ("cut", FORCED)]
     return {
-        **_mean("env/survival_rate", episodes, lambda e: e.metrics["survival_rate"]),
-        **_mean("env/survival_rate_full", whole, lambda e: e.metrics["survival_rate"]),
-        **_mean(
-            "env/first_death_step",
-            [episode for episode in episodes if "first_death_step" in episode.metrics],
-            lambda e: e.metrics["first_death_step"],
-        ),
-        **_mean("env/step_one_deaths", episodes, lambda e: e.metrics["step_one_deaths"]),
-        **_mean("env/final_num_alive", episodes, lambda e: e.metrics["final_num_alive"]),
-        **_mean("env/avg_num_alive", episodes, lambda e: e.metrics["avg_num_alive"]),
+        **_mean("survival_rate", episodes),
+        **_mean("survival_rate", whole, name="survival_rate_full"),
+        **_mean("first_death_step", episodes),
+        **_mean("step_one_deaths", episodes),
+        **_mean("final_num_alive", episodes),
+        **_mean("avg_num_alive", episodes),
         **first_deaths(episodes),
-        **summarize_tail(episodes),
     }
 
 
+def summarize_with_tail(episodes: Sequence[Episode]) -> Metrics:
+    """Return the metrics of a rollout, with what came of each bad start."""
+    return {**summarize(episodes), **summarize_tail(episodes)}
+
+
 def first_deaths(episodes: Sequence[Episode]) -> Metrics:
-    """Return the spread of the first deaths; absent where nobody died."""
+    """Return the distribution of the first deaths; absent without deaths."""
     if not episodes:
         return {}
     fish = sum(e.metrics["fish"] for e in episodes)
@@ -146,18 +154,11 @@ def first_deaths(episodes: Sequence[Episode]) -> Metrics:
     return found
 
 
-def _mean(name: str, episodes: Sequence[Episode], value: Callable[[Episode], float]) -> Metrics:
-    return {name: sum(map(value, episodes)) / len(episodes)} if episodes else {}
+def _mean(key: str, episodes: Sequence[Episode], name: str = "") -> Metrics:
+    """Return the mean of an episode metric, under its own name or another one."""
+    values = [episode.metrics[key] for episode in episodes if key in episode.metrics]
+    return {f"env/{name or key}": sum(values) / len(values)} if values else {}
 
-
-VARIANTS = (
-    EnvVariant("base inputs, 25 fish", {"inputs": "world", "fish": 25}, 128),
-    EnvVariant("base inputs, 250 fish", {"inputs": "world", "fish": 250}, 13),
-    EnvVariant("own frame, 25 fish", {"fish": 25}, 128),
-    EnvVariant("own frame, 250 fish", {"fish": 250}, 13),
-    EnvVariant("neighbors, 25 fish", {"fish": 25, "neighbors": {"inputs": True}}, 128),
-    EnvVariant("neighbors, 250 fish", {"fish": 250, "neighbors": {"inputs": True}}, 13),
-)
 
 TASK = TaskKind(
     name="fish",
@@ -166,8 +167,6 @@ TASK = TaskKind(
     build=build,
     examples=("fish",),
     presets=Path(__file__).parent / "presets",
-    predecessor=Predecessor("original", PredecessorEnv, lambda options: options.fish),
-    variants=VARIANTS,
     # `options.fish` is not among them: it is the room of a school, whatever the curriculum fills.
     setting_keys={
         ESCAPE_BOOST.name: "options.start.escape_boost_speed",

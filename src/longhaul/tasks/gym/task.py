@@ -64,7 +64,7 @@ def build(request: TaskRequest) -> Task:
 
 
 def no_figures(episodes: Sequence[Episode]) -> Metrics:
-    """Return nothing: a general environment has no figures of its own."""
+    """Return no metrics: a general environment has none."""
     return {}
 
 

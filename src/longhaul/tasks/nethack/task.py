@@ -11,7 +11,7 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metric, Metrics, Panel
 from longhaul.core.task import Evaluation, Task
 from longhaul.nets.make import build_policy
-from longhaul.tasks.kind import EnvVariant, TaskKind, TaskRequest
+from longhaul.tasks.kind import TaskKind, TaskRequest
 from longhaul.tasks.nethack import rules as rule_records
 from longhaul.tasks.nethack.evaluation import HELD_OUT, REHEARSAL, SCORE, ended, suites
 from longhaul.tasks.nethack.evaluation import METRICS as EVALUATION_METRICS
@@ -119,11 +119,6 @@ def summarize(episodes: Sequence[Episode]) -> Metrics:
     }
 
 
-VARIANTS = (
-    EnvVariant("state and atoms", {}, 32),
-    EnvVariant("with the map", {"map": {"view": True}}, 32),
-)
-
 TASK = TaskKind(
     name="nethack",
     summary="NetHack's early game for score, played by experts that know its rules",
@@ -131,6 +126,5 @@ TASK = TaskKind(
     build=build,
     examples=("nethack",),
     presets=Path(__file__).parent / "presets",
-    variants=VARIANTS,
     controller_keys={"phases": "options.phases"},
 )

@@ -1,7 +1,7 @@
-"""Walkers on a 5 x 5 grid, each after a goal of its own: a batched env with a known optimum.
+"""Walkers on a 5 x 5 grid, each with a separate goal: a batched env with a known optimum.
 
-A row is one walker. It sees the way to its goal, in cells, divided by 4, and a number drawn anew
-every step that means nothing. It moves one cell or stays; every step costs `chase.step_cost`,
+A row is one walker. It sees the way to its goal, in cells, divided by 4, and a random number that
+means nothing, drawn every step. It moves one cell or stays; every step costs `chase.step_cost`,
 arriving pays 1 and ends the row, which then is inactive until the others are done too. After
 `time_limit` steps the rest are truncated.
 
@@ -218,7 +218,7 @@ class Chase:
         """Write into these arrays, `count * spec.rows` rows, env-major."""
         mask = slots.mask
         if mask is None:
-            # The kernels always write moves; without masks nobody reads this array.
+            # The kernels always write moves; without masks this array is not read.
             mask = np.ones((self._count * self._spec.rows, MOVES), np.bool_)
         self._slots = (
             slots.obs["obs"],
@@ -252,7 +252,7 @@ class Chase:
         _step(self._world, self._slots, (begin, end), actions, self._time_limit)
 
     def ending(self, env: int) -> Ending:
-        """Tell how the episode of `env`, which is over, ended."""
+        """Return how the episode of `env`, which is over, ended."""
         rows = slice(env * self._spec.rows, (env + 1) * self._spec.rows)
         late = int(self._slots[5][rows].sum())
         arrived = (self._spec.rows - late) / self._spec.rows

@@ -1,8 +1,8 @@
 """Remembering: a cue is shown once and asked for after a delay.
 
 The first observation shows one of `cues` cues; then nothing but noise for `delay` steps; then the
-question, when the action must name the cue. A right answer pays 1, a wrong one 0. Whoever
-remembers gets 1.0 an episode; whoever does not can do no better than 1 / cues.
+question, when the action must name the cue. A right answer pays 1, a wrong one 0. A policy that
+remembers gets 1.0 an episode; one without memory gets at most 1 / cues on average.
 """
 
 from __future__ import annotations

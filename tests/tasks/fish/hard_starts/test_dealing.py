@@ -16,13 +16,14 @@ from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.envs.config import EnvConfig
 from longhaul.envs.serial import BatchedVectorEnv
-from longhaul.envs.starts import STARTS, STARTS_DEALT
+from longhaul.envs.starts import STARTS, STARTS_DEALT, STARTS_LIMIT
 from longhaul.nets.config import PolicyConfig
 from longhaul.schedule.schedule import Schedule
 from longhaul.tasks.fish.hard_starts.files import TailFile, TailItem, write_tail_file
 from longhaul.tasks.fish.hard_starts.plan import pin, plan_tail, summarize_tail
 from longhaul.tasks.fish.hard_starts.queue import TailQueue
-from longhaul.tasks.fish.options import FishOptions, FishStartOptions, TailOptions
+from longhaul.tasks.fish.hard_starts.stages import StageSpec
+from longhaul.tasks.fish.options import TAIL_TYPE, FishOptions, FishStartOptions, TailOptions
 from longhaul.tasks.fish.task import build
 from longhaul.tasks.fish.world.school import START_NAME, Schools, fish_envs
 from longhaul.tasks.fish.world.starts import SeedStart, VelocityRange
@@ -51,7 +52,7 @@ class Run:
 
     def __init__(self, options: FishOptions) -> None:
         tail = plan_tail(options.tail, options, schools=SCHOOLS)
-        settings = Settings([STARTS, *options.settings(), *tail.settings])
+        settings = Settings([STARTS, *options.settings(), STARTS_LIMIT, TAIL_TYPE])
         self.schedule = Schedule(tail.controllers, settings)
         self.settings, _ = self.schedule.begin(settings)
         source = fish_envs(options, library=tail.library)
@@ -85,7 +86,11 @@ class Run:
 
 
 def tail_options(path: Path, **fields: object) -> FishOptions:
-    stages = f"3:{path}|type=ne;2:-|type=rest;3:{path}|type=main"
+    stages = (
+        StageSpec(3, str(path), "ne"),
+        StageSpec(2, type="rest"),
+        StageSpec(3, str(path), "main"),
+    )
     tail = TailOptions(stages, force_reset_steps=10, **fields)  # type: ignore[arg-type]
     return replace(OPTIONS, tail=tail)
 
@@ -146,7 +151,9 @@ def test_a_type_is_kept_present_in_the_stages_of_others(
     """W3: stage mixes that keep a type present throughout."""
     other = tmp_path / "other.json"
     other.write_text(json.dumps({"velocities": [[1, 0], [0, 1], [2, 0]]}))
-    tail = TailOptions(f"2:{path}|type=ne;2:{other}|type=main", keep="ne:0.25")
+    tail = TailOptions(
+        (StageSpec(2, str(path), "ne"), StageSpec(2, str(other), "main")), keep={"ne": 0.25}
+    )
     queue = plan_tail(tail, OPTIONS, schools=SCHOOLS).queue
     assert queue is not None
     first, second = queue.stages
@@ -158,23 +165,23 @@ def test_a_type_is_kept_present_in_the_stages_of_others(
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"stages": "3:none.json"}, r"options\.tail: none\.json cannot be read"),
-        ({"stages": "3:none.json", "path": "x"}, "both stages and path"),
+        ({"stages": (StageSpec(3, "none.json"),)}, r"options\.tail: none\.json cannot be read"),
+        ({"stages": (StageSpec(3, "none.json"),), "path": "x"}, "both stages and path"),
         ({"path": "x"}, "go together"),
         ({"force_reset_steps": -1}, r"options\.tail\.force_reset_steps"),
         ({"warn_ratio": 1.5}, r"options\.tail\.warn_ratio"),
-        ({"stages": "2:EMPTY"}, r"holds no starts; for a stage without any write 2:-"),
-        ({"stages": "2:FULL|type=ne", "keep": "me:0.5"}, "no stage has type 'me'"),
-        ({"stages": "2:FULL|type=ne", "keep": "ne:1.5"}, "not a share"),
+        ({"stages": ("EMPTY",)}, "holds no starts; for a stage without bad starts leave out"),
+        ({"stages": ("FULL",), "keep": {"me": 0.5}}, "no stage has type 'me'"),
+        ({"stages": ("FULL",), "keep": {"ne": 1.5}}, "keep.ne = 1.5 must be between 0 and 1"),
     ],
 )
 def test_what_cannot_be_dealt_is_refused_by_its_key(
     tmp_path: Path, path: Path, fields: dict[str, object], words: str
 ) -> None:
     (tmp_path / "empty.json").write_text("{}")
-    if "stages" in fields:
-        text = str(fields["stages"]).replace("EMPTY", str(tmp_path / "empty.json"))
-        fields = {**fields, "stages": text.replace("FULL", str(path))}
+    files = {("EMPTY",): tmp_path / "empty.json", ("FULL",): path}
+    if (file := files.get(fields.get("stages"))) is not None:  # type: ignore[call-overload]
+        fields = {**fields, "stages": (StageSpec(2, str(file), "ne"),)}
     with pytest.raises(ConfigError, match=words):
         plan_tail(TailOptions(**fields), OPTIONS, schools=SCHOOLS)  # type: ignore[arg-type]
 
@@ -190,7 +197,7 @@ def test_unwanted_headings_after_the_pre_roll_are_drawn_again() -> None:
     """W10: gravity turns half of all predators north; weights before the pre-roll cannot help."""
     north = VelocityRange((60, 120))
     shares = []
-    for bias in ("", "60-120/0-99:0", "60-120/0-99:0.3"):
+    for bias in ((), (replace(north, weight=0.0),), (replace(north, weight=0.3),)):
         options = FishOptions(fish=1, start=FishStartOptions(joint_bias=bias))
         world = tank(options, seeds=tuple(range(400))).schools.world
         velocities = world.predators[:, 0, 2:].tolist()

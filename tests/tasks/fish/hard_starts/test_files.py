@@ -95,12 +95,12 @@ def test_a_written_file_reads_back_to_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "no JSON"),
+        ("{", "not valid JSON"),
         ("[1]", "not a JSON object"),
-        ({"velocities": [[1]]}, "no file of tail starts"),
-        ({"velocities": [[1, 2, 3]]}, "no file of tail starts"),
-        ({"velocities": [["a", 2]]}, "no file of tail starts"),
-        ({"velocities": 5}, "no file of tail starts"),
+        ({"velocities": [[1]]}, "not a file of tail starts"),
+        ({"velocities": [[1, 2, 3]]}, "not a file of tail starts"),
+        ({"velocities": [["a", 2]]}, "not a file of tail starts"),
+        ({"velocities": 5}, "not a file of tail starts"),
         ('{"velocities": [[1, Infinity]]}', "not finite"),
         ({"summary": {"clusters": [{"count": 1}]}}, "sample"),
         ({"starts": [{"start": ["seat", 1]}]}, "not of the form"),

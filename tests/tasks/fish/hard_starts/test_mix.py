@@ -73,7 +73,9 @@ def test_merging_adds_the_weights_of_a_start_that_is_there_twice() -> None:
 
 
 def test_weights_follow_heading_and_speed_and_nothing_weighs_nothing() -> None:
-    bias = JointBias.parse("90-150/1.8-9:0,0-30/0-9:2.5", where="--weight")
+    bias = JointBias(
+        (VelocityRange((90, 150), (1.8, 9.0), 0.0), VelocityRange((0, 30), (0, 9), 2.5))
+    )
     weighed = weigh([FAST_NORTH, SLOW_NORTH, EAST], bias)
     assert [(item.id, item.weight) for item in weighed] == [(SLOW_NORTH.id, 1.0), (EAST.id, 2.5)]
 
@@ -82,7 +84,7 @@ def test_a_mix_says_from_what_when_and_how_it_was_made() -> None:
     recipe = MixRecipe(
         VelocityRange((90, 150), (1.0, math.inf)),
         0.9,
-        JointBias.parse("0-360/0-9:2", where="w"),
+        JointBias((VelocityRange(weight=2.0),)),
         "slower",
     )
     file = mix({"a.json": [FAST_NORTH, EAST], "b.json": [FAST_NORTH]}, recipe, now="today")

@@ -61,7 +61,7 @@ def test_velocities_are_pinned_to_positions_with_few_fish(tmp_path: Path, north:
     [
         (["--angles", "90"], "--angles '90' is not of the form LOW-HIGH"),
         (["--speeds", "a-b"], "--speeds 'a-b'"),
-        (["--speeds", "8-9"], "none of the 3 starts is left"),
+        (["--speeds", "8-9"], "none of the 3 starts is selected"),
         (["--weight", "1:2"], "--weight"),
         (["--scale", "-1"], "above 0"),
     ],

@@ -18,15 +18,15 @@ from longhaul.core.metrics import Metrics
 from longhaul.core.settings import Setting, Settings
 from longhaul.envs.starts import STARTS, STARTS_DEALT, STARTS_LIMIT, StartDealer
 from longhaul.schedule.schedule import Change, Schedule
+from longhaul.schedule.stages import LowWarning
 from longhaul.tasks.fish.hard_starts.laps import Candidate, LapRules
 from longhaul.tasks.fish.hard_starts.queue import (
-    TAIL_TYPE,
     TailQueue,
     TailStage,
     lost_metric,
     replays_metric,
 )
-from longhaul.tasks.fish.hard_starts.stages import LowWarning
+from longhaul.tasks.fish.options import TAIL_TYPE
 
 SCHOOLS = 4
 GATE: Setting[int] = Setting("fish.gate", 0, "stage of a gate")
@@ -34,7 +34,8 @@ GATE: Setting[int] = Setting("fish.gate", 0, "stage of a gate")
 
 def stage(names: str, iterations: int, stage_type: str = "main") -> TailStage:
     candidates = tuple(Candidate(name) for name in names)
-    return TailStage(iterations * SCHOOLS, candidates, stage_type, f"of {names or 'nothing'}")
+    label = f"of {names or 'nothing'}"
+    return TailStage(iterations * SCHOOLS, stage_type, label, candidates)
 
 
 def declared() -> Settings:

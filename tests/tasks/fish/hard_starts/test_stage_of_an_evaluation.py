@@ -14,10 +14,15 @@ from longhaul.envs.config import EnvConfig
 from longhaul.envs.starts import STARTS
 from longhaul.nets.config import PolicyConfig
 from longhaul.schedule.schedule import Schedule
-from longhaul.tasks.fish.hard_starts.queue import TAIL_TYPE
-from longhaul.tasks.fish.options import FishOptions, TailOptions
+from longhaul.tasks.fish.hard_starts.stages import StageSpec
+from longhaul.tasks.fish.options import TAIL_TYPE, FishOptions, TailOptions
 from longhaul.tasks.fish.task import build
-from longhaul.tasks.fish.training.options import GateOptions, LadderOptions, TrainingOptions
+from longhaul.tasks.fish.training.options import (
+    GateOptions,
+    LadderOptions,
+    SchoolPhase,
+    TrainingOptions,
+)
 from longhaul.tasks.kind import RunPlan, TaskRequest
 
 ITERATIONS = 6
@@ -37,9 +42,9 @@ def task(tmp_path: Path) -> Task:
     tail.write_text(json.dumps({"velocities": [[0.5, 1.9], [-0.8, 1.7]]}))
     options = FishOptions(
         fish=4,
-        tail=TailOptions(stages=f"2:{tail}|type=ne;4:{tail}|type=main"),
+        tail=TailOptions(stages=(StageSpec(2, str(tail), "ne"), StageSpec(4, str(tail), "main"))),
         training=TrainingOptions(
-            curriculum="4:2,4:2,4:2",
+            curriculum=(SchoolPhase(4, 2),) * 3,
             ladder=LadderOptions(phase_targets=(0.0, 0.01, 0.02)),
             gate=GateOptions(
                 phase_allowance=(1, 2, 3),
@@ -48,7 +53,7 @@ def task(tmp_path: Path) -> Task:
                 success_freeze_iterations=0,
                 success_early_death_window=1,
                 success_median_window=1,
-                success_early_death_by_stage=",".join(f"{k}:{v}" for k, v in LIMITS.items()),
+                success_early_death_by_stage=LIMITS,
                 infeasible="warn",
             ),
         ),

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.tasks.fish.hard_starts.stages import Span, StageTracker
+from longhaul.schedule.stages import QueueStage, StageTracker
 
 REFERENCE = StageTracker(
     tuple(
-        Span(length * 128, stage_type, f"stage{number}")
+        QueueStage(length * 128, stage_type, f"stage{number}")
         for number, (length, stage_type) in enumerate(
             zip((8, 15, 24, 16, 25, 20), ("ne", "main", "main", "ne", "main", "ne"), strict=True),
             start=1,
@@ -26,10 +26,10 @@ def test_the_reference_stages_have_13824_places() -> None:
 
 def test_a_fresh_queue_is_at_the_beginning_of_its_first_stage() -> None:
     status = REFERENCE.status(0)
-    assert (status.index, status.label, status.stage_type) == (1, "stage1", "ne")
+    assert (status.index, status.label, status.category) == (1, "stage1", "ne")
     assert (status.progress, status.remaining, status.remaining_ratio) == (0.0, 13824, 1.0)
-    assert status.remaining_by_type == {"ne": 5632, "main": 8192}
-    assert status.reinjections_by_type == {"ne": 0, "main": 0}
+    assert status.remaining_by_category == {"ne": 5632, "main": 8192}
+    assert status.reentries_by_category == {"ne": 0, "main": 0}
 
 
 def test_a_stage_is_over_when_all_of_it_is_consumed() -> None:
@@ -41,17 +41,16 @@ def test_the_ratio_of_the_reference_run_at_iteration_59_is_reached_at_4866() -> 
     # 0.648 was left after resets every 1.75 iterations and at phase changes: spec 5.4.
     status = REFERENCE.status(4866)
     assert status.remaining_ratio == pytest.approx(0.648, abs=5e-4)
-    assert status.stage_type == "main"
-    assert status.reinjections_by_type == {"ne": 0, "main": 1}
+    assert status.category == "main"
+    assert status.reentries_by_category == {"ne": 0, "main": 1}
 
 
 def test_types_count_how_often_they_come_back() -> None:
     status = REFERENCE.status(7000)
     assert status.index == 4
-    assert status.reinjections_by_type == {"ne": 1, "main": 1}
-    assert status.reinjections_by_type["ne"] == 1
-    assert status.remaining_by_type == {"ne": 8064 - 7000 + 2560, "main": 3200}
-    assert status.remaining_ratio_by_type["main"] == pytest.approx(3200 / 13824)
+    assert status.reentries_by_category == {"ne": 1, "main": 1}
+    assert status.reentries_by_category["ne"] == 1
+    assert status.remaining_by_category == {"ne": 8064 - 7000 + 2560, "main": 3200}
 
 
 def test_a_queue_that_is_used_up_stays_in_its_last_stage() -> None:
@@ -63,9 +62,9 @@ def test_a_queue_that_is_used_up_stays_in_its_last_stage() -> None:
 
 spans = st.lists(
     st.builds(
-        Span,
+        QueueStage,
         capacity=st.integers(1, 40),
-        stage_type=st.sampled_from(["", "ne", "main"]),
+        category=st.sampled_from(["", "ne", "main"]),
         label=st.just("x"),
     ),
     min_size=1,
@@ -74,20 +73,20 @@ spans = st.lists(
 
 
 @given(spans=spans, consumed=st.integers(0, 300))
-def test_what_is_left_adds_up_and_never_grows(spans: list[Span], consumed: int) -> None:
+def test_what_is_left_adds_up_and_never_grows(spans: list[QueueStage], consumed: int) -> None:
     tracker = StageTracker(tuple(spans))
     status, later = tracker.status(consumed), tracker.status(consumed + 1)
-    untyped = [span for span in spans if not span.stage_type]
+    untyped = [span for span in spans if not span.category]
     left_untyped = sum(
         min(span.capacity, max(0, end - status.consumed))
         for span, end in zip(spans, tracker.ends(), strict=True)
-        if span in untyped and not span.stage_type
+        if span in untyped and not span.category
     )
-    assert sum(status.remaining_by_type.values()) + left_untyped == status.remaining
+    assert sum(status.remaining_by_category.values()) + left_untyped == status.remaining
     assert 0 <= status.progress <= 1
     assert later.remaining <= status.remaining
     assert later.index >= status.index
     assert all(
-        later.reinjections_by_type[name] >= count
-        for name, count in status.reinjections_by_type.items()
+        later.reentries_by_category[name] >= count
+        for name, count in status.reentries_by_category.items()
     )

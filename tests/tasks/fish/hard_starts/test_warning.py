@@ -7,12 +7,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.tasks.fish.hard_starts.stages import (
-    LowWarning,
-    Observation,
-    WarningState,
-    warning_events,
-)
+from longhaul.schedule.stages import LowWarning, WarningState
+from longhaul.tasks.fish.hard_starts.stages import Observation, warning_events
 
 
 def observed(*ratios: float | None, first: int = 1) -> list[Observation]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from longhaul.core.evaluation import RunLog
+from longhaul.tasks.fish.hard_starts.stages import StageSpec
 from longhaul.tasks.fish.options import FishOptions, TailOptions
 
 OPTIONS = FishOptions(
     tail=TailOptions(
-        "2:ne.json|type=ne;4:main.json|type=main|label=long", warn_ratio=0.7, warn_patience=2
+        (StageSpec(2, "ne.json", "ne"), StageSpec(4, "main.json", "main", "long")),
+        warn_ratio=0.7,
+        warn_patience=2,
     )
 )
 SEEDS = (1237476600, 610594479)

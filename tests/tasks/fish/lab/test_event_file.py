@@ -28,7 +28,9 @@ def flags(folder: Path) -> tuple[str, ...]:
         f"total_iterations={ITERATIONS}",
         "evaluate.every_iterations=1",
         "evaluate.suite=v38-8",
-        f"options.tail.stages=2:{path}|type=ne;1:{path}|type=main;1:{path}|type=ne",
+        f"options.tail.stages=[{{iterations=2, path='{path}', type='ne'}}, "
+        f"{{iterations=1, path='{path}', type='main'}}, "
+        f"{{iterations=1, path='{path}', type='ne'}}]",
         "options.tail.force_reset_steps=6",
         "track.to=['tensorboard']",
         "track.histogram_seconds=0.000001",

@@ -10,6 +10,15 @@ import numpy as np
 import pytest
 
 from longhaul.core.env import Episode
+from longhaul.tasks.fish.evaluation.first_step import (
+    METRICS,
+    NORTH_TO_NORTH_WEST,
+    FirstStepDeath,
+    FirstSteps,
+    cluster,
+    first_step_metrics,
+    first_step_record,
+)
 from longhaul.tasks.fish.evaluation.suites import (
     FishSuite,
     UnavoidableDeaths,
@@ -19,22 +28,11 @@ from longhaul.tasks.fish.evaluation.suites import (
 )
 from longhaul.tasks.fish.hard_starts.files import TailItem, read_tail_file
 from longhaul.tasks.fish.hard_starts.plan import pin
-from longhaul.tasks.fish.lab.clusters import (
-    METRICS,
-    NORTH_TO_NORTH_WEST,
-    StageEvaluation,
-    cluster,
-    first_step_metrics,
-    first_step_record,
-    stage_summary,
-    stage_summary_file,
-    worst_seeds,
-)
-from longhaul.tasks.fish.lab.records import FirstStepDeath, FirstSteps
+from longhaul.tasks.fish.lab.summaries import StageEvaluation, stage_summary, worst_seeds
 from longhaul.tasks.fish.options import FishOptions, PredatorOptions
 from longhaul.tasks.fish.world.school import SchoolFactory
 from longhaul.tasks.fish.world.starts import PositionStart, SeedStart
-from tests.tasks.fish.lab.deaths import death
+from tests.tasks.fish.deaths import death
 from tests.tasks.fish.worlds import tank
 
 SUITE = FishSuite("v38-8", version_38().starts[:12], drops_last_sector=True)
@@ -170,7 +168,7 @@ def evaluations() -> list[StageEvaluation]:
 
 def test_the_stage_summary_counts_and_normalizes_by_type() -> None:
     """Row 19: per-type counts and normalized rates."""
-    summary = stage_summary(evaluations())
+    summary = stage_summary(evaluations(), run_name="r", generated_at="now")["stage_summary"]
     assert (summary["total_events"], summary["evaluated_fish"]) == (6, 700)
     ne, main, rest = summary["stages"]
     assert (ne["stage_type"], ne["count"], ne["share"]) == ("ne", 3, 0.5)
@@ -185,10 +183,9 @@ def test_the_stage_summary_counts_and_normalizes_by_type() -> None:
     assert (rest["count"], rest["share"], rest["top_share"]["mean"]) == (0, 0.0, None)
 
 
-def test_the_stage_summary_file_says_where_it_is_from() -> None:
-    content = stage_summary_file(evaluations(), run_name="r", generated_at="now")
+def test_the_stage_summary_says_where_it_is_from() -> None:
+    content = stage_summary(evaluations(), run_name="r", generated_at="now")
     assert (content["generated_at"], content["run_name"], content["records"]) == ("now", "r", 6)
-    assert content["stage_summary"] == stage_summary(evaluations())
     json.dumps(content, allow_nan=False)
 
 

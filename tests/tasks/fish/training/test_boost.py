@@ -56,14 +56,14 @@ def test_early_deaths_lower_the_boost(
 
 
 def test_a_stage_of_the_gate_has_a_floor_of_its_own() -> None:
-    raised = boost(replace(ADAPTIVE, stage_floors="2:0.81"))
+    raised = boost(replace(ADAPTIVE, stage_floors=((2, 0.81),)))
     assert raised.value_at(40, penalty=0.0, stage=1, recent=(30.0,)) == 0.8
     assert raised.value_at(40, penalty=0.0, stage=2, recent=(30.0,)) == 0.81
 
 
 def test_the_mean_may_decide_instead_of_the_median() -> None:
     recent = (5.0, 5.0, 80.0)
-    lowered = replace(ADAPTIVE, phase_floors="", floor=0.0)
+    lowered = replace(ADAPTIVE, phase_floors=(), floor=0.0)
     assert boost(lowered).value_at(40, penalty=0.0, recent=recent) == 0.76
     by_mean = replace(lowered, use_mean=True)
     assert boost(by_mean).value_at(40, penalty=0.0, recent=recent) == 0.8
@@ -81,6 +81,6 @@ def test_a_window_of_measurements_is_kept_and_no_news_changes_nothing() -> None:
 
 
 def test_a_speed_fish_cannot_have_is_refused_before_the_run() -> None:
-    assert any(a.value == 1.4 for a in boost(replace(BOOST, phase_speeds="3:1.4")).extremes)
-    with pytest.raises(ConfigError, match=r"penalty_caps.*has no colon"):
-        boost(replace(BOOST, penalty_caps="0.05"))
+    assert any(a.value == 1.4 for a in boost(replace(BOOST, phase_speeds=((3, 1.4),))).extremes)
+    with pytest.raises(ConfigError, match=r"penalty_caps: duplicate entry 0\.05"):
+        boost(replace(BOOST, penalty_caps=((0.05, 0.8), (0.05, 0.9))))

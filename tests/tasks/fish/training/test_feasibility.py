@@ -10,7 +10,7 @@ import pytest
 from longhaul.core.errors import ConfigError
 from longhaul.tasks.fish.options import FishOptions
 from longhaul.tasks.fish.training.controllers import Steering, build_steering
-from longhaul.tasks.fish.training.options import GateOptions, TrainingOptions
+from longhaul.tasks.fish.training.options import GateOptions, SchoolPhase, TrainingOptions
 from longhaul.tasks.kind import RunPlan
 from tests.tasks.fish.laboratory import BOOST, CURRICULUM, GATE, ITERATIONS, LADDER
 
@@ -69,7 +69,7 @@ def test_a_feasible_gate_is_built_without_a_word() -> None:
     ("changes", "reason"),
     [
         ({"failure_p10": 121}, "failure_p10 = 121 is above"),
-        ({"success_first_death_p10_by_stage": "ne:90"}, "success for type 'ne', 90"),
+        ({"success_first_death_p10_by_stage": {"ne": 90}}, "success for type 'ne', 90"),
         ({"freeze_iterations": 16, "required_successes": 2}, "climb 2 of 3 stages"),
         ({"lock_iteration": 48}, "1 evaluations are left after the lock at iteration 48"),
         ({"success_early_death": 0.01}, "success_early_death = 0.01 is below the unavoidable"),
@@ -92,6 +92,6 @@ def test_a_gate_needs_evaluations_and_a_ladder() -> None:
 
 
 def test_a_curriculum_must_fit_into_the_school() -> None:
-    training = TrainingOptions(curriculum="30:60")
+    training = TrainingOptions(curriculum=(SchoolPhase(30, 60),))
     with pytest.raises(ConfigError, match=r"30 fish, more than options\.fish = 25"):
         build_steering(FishOptions(training=training), RECORDED)

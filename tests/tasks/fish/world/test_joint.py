@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longhaul.core.config import convert
 from longhaul.core.errors import ConfigError
+from longhaul.tasks.fish.options import FishStartOptions
 from longhaul.tasks.fish.world.starts import JointBias, VelocityRange, redrawn_seed
 
-BIAS = JointBias.parse("90-150/1.8-3.0:0.1, 330-30/0-1:2", where="options.start.joint_bias")
+BIAS = JointBias((VelocityRange((90, 150), (1.8, 3.0), 0.1), VelocityRange((330, 30), (0, 1), 2.0)))
 
 
 def test_the_first_range_that_holds_counts_and_1_elsewhere() -> None:
@@ -26,16 +28,24 @@ def test_starts_are_accepted_as_often_as_they_are_wanted() -> None:
 
 
 def test_a_range_without_weight_is_never_accepted() -> None:
-    never = JointBias.parse("0-360/0-99:0", where="w")
+    never = JointBias((VelocityRange(weight=0.0),))
     assert not any(never.accepts((1.0, 0.0), seed, k) for seed in range(50) for k in range(5))
 
 
 @pytest.mark.parametrize(
-    "text", ["90-150:1", "90-150/1.8:1", "90-150/1-2", "a-b/1-2:1", "0-9/0-9:-1", "0-9/0-9:inf"]
+    "cell",
+    [
+        {"angles": [90.0]},
+        {"angles": ["a", "b"]},
+        {"angles": [-10, 30]},
+        {"speed": [0, 1]},
+        {"weight": -1.0},
+        {"weight": float("inf")},
+    ],
 )
-def test_a_wrong_range_is_refused_by_its_key(text: str) -> None:
+def test_a_wrong_range_is_refused_by_its_key(cell: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=r"options\.start\.joint_bias"):
-        JointBias.parse(text, where="options.start.joint_bias")
+        convert({"joint_bias": [cell]}, FishStartOptions, where="options.start")
 
 
 @given(seed=st.integers(0, 2**31 - 1))

@@ -1,4 +1,4 @@
-"""Suites as the engine plays them: death tables, figures with intervals, the bound, references."""
+"""Evaluation suites: death tables, metrics with intervals, the bound, reference policies."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from longhaul.core.evaluation import Case, Column, Suite
 from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.seeds import Seeds
 from longhaul.core.statistics import Interval, interval, resample
+from longhaul.tasks.fish.evaluation.first_step import METRICS as STEP_ONE_METRICS
+from longhaul.tasks.fish.evaluation.first_step import (
+    FirstSteps,
+    first_step_metrics,
+    first_step_record,
+)
 from longhaul.tasks.fish.evaluation.reference_policies import reference_policies
 from longhaul.tasks.fish.evaluation.suites import (
     FishSuite,
@@ -26,9 +32,6 @@ from longhaul.tasks.fish.evaluation.suites import (
     unavoidable,
     version_38,
 )
-from longhaul.tasks.fish.lab.clusters import METRICS as STEP_ONE_METRICS
-from longhaul.tasks.fish.lab.clusters import first_step_metrics, first_step_record
-from longhaul.tasks.fish.lab.records import FirstSteps
 from longhaul.tasks.fish.options import FishOptions
 from longhaul.tasks.fish.world.school import DEATH_STEPS, fish_envs
 
@@ -39,7 +42,7 @@ PERCENTILES = {"p10": 10, "p25": 25, "median_death_step": 50, "p75": 75, "p90": 
 def survival_metrics(deaths: NDArray[np.int32], *, time_limit: int) -> dict[str, float]:
     """Return all metrics of episodes [episodes, fish] by name; survivors are -1.
 
-    A fish that dies in the very last step counts as dead in the survival rates, but as a survivor
+    A fish that dies in the last step counts as dead in the survival rates, but as a survivor
     in `survival_fraction` and all percentiles, which see `time_limit` for both.
     """
     survived = (deaths < 0).mean(axis=1)
@@ -69,8 +72,8 @@ MINIMUM_WEIGHT = 1e-4
 METRICS = (
     Metric(
         SCORE,
-        "what ranks checkpoints: avg_final_survival_rate, and of equals the better worst episode, "
-        "which is added with a weight of 0.0001",
+        "ranks checkpoints: avg_final_survival_rate plus 0.0001 times min_final_survival_rate, "
+        "which decides between equals",
     ),
     Metric("eval/avg_final_survival_rate", "mean over episodes of the share of survivors"),
     Metric("eval/min_final_survival_rate", "share of survivors in the worst episode"),
@@ -85,7 +88,7 @@ METRICS = (
     Metric("eval/p75", "75th percentile of the same"),
     Metric("eval/p90", "90th percentile of the same"),
     Metric("eval/mean_death_step", "mean of the same"),
-    Metric("eval/survival_fraction", "share of fish that saw the last step, dying in it or not"),
+    Metric("eval/survival_fraction", "share of fish alive before the last step"),
     Metric("eval/total_fish_samples", "number of fish measured"),
     Metric("eval/step_one_death_count", "deaths in the first step"),
     Metric("eval/step_one_death_ratio", "the same as a share of all fish"),
@@ -141,7 +144,7 @@ class FishEvaluation:
     options: FishOptions
 
     def suite(self) -> Suite:
-        """Return it as the engine plays it."""
+        """Return the suite as the engine plays it."""
         bound = unavoidable(self.listed, self.options)
         limit = self.listed.options(self.options).time_limit
         steps = FirstSteps.of(self.listed, self.options, bound)
@@ -164,9 +167,9 @@ class FishEvaluation:
         )
 
     def references(self) -> dict[str, tuple[Episode, ...]]:
-        """Play the suite with the policies that learned nothing; they are paid nothing either.
+        """Play the suite with the reference policies; their returns are 0.
 
-        They know one predator and no obstacles, but may be tried in any world.
+        They know one predator and no obstacles, but can be played in any world.
         """
         neighbors = replace(self.options.neighbors, inputs=False)
         seen = replace(self.options, inputs="world", neighbors=neighbors)
@@ -201,7 +204,7 @@ def death_table(episodes: Sequence[Episode]) -> NDArray[np.int32]:
 def evaluation_metrics(
     deaths: NDArray[np.int32], bound: UnavoidableDeaths, *, time_limit: int
 ) -> Metrics:
-    """Return every figure of an evaluation, by the name of its metric."""
+    """Return all metrics of an evaluation by name."""
     found = survival_metrics(deaths, time_limit=time_limit)
     fish = found["total_fish_samples"]
     excess = found["step_one_death_count"] - float(bound.counts.sum())
@@ -217,14 +220,14 @@ def evaluation_metrics(
 
 
 def bounds(bound: UnavoidableDeaths, *, time_limit: int) -> Metrics:
-    """Return the figures of a policy that loses nobody but the doomed."""
+    """Return the metrics of a policy that loses only the doomed fish."""
     return evaluation_metrics(
         np.where(bound.doomed, 1, -1).astype(np.int32), bound, time_limit=time_limit
     )
 
 
 def intervals(deaths: NDArray[np.int32], *, time_limit: int) -> Mapping[str, Interval]:
-    """Return 95 % intervals by drawing episodes again and again; the same call, the same digits."""
+    """Return 95 % bootstrap intervals over episodes; they are deterministic."""
     steps = np.where(deaths < 0, time_limit, deaths)
     shares = {
         "avg_final_survival_rate": deaths < 0,

@@ -1,8 +1,7 @@
-"""Policies without learning, which every report is measured against.
+"""Policies without learning, to which every report compares.
 
-They read the original's inputs (`FishOptions.inputs = "world"`) and know nothing else. Those that
-look act only while they see a predator; otherwise they keep swimming, or go to the side where the
-predator never comes.
+They read the original's inputs (`FishOptions.inputs = "world"`). Those that react act only while
+they see a predator; otherwise they keep swimming, or go to the side where the predator never comes.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class SeenWorld:
 
 
 def always(action: int) -> Act:
-    """Return the policy that does the same thing all the time."""
+    """Return the policy that always takes the same action."""
     return lambda obs: np.full(len(obs), action, np.int64)
 
 
@@ -102,7 +101,7 @@ def plan_to_safety(obs: Floats) -> Actions:
 
 
 def reference_policies(generator: np.random.Generator) -> dict[str, Act]:
-    """Return all of them by the name a report gives them."""
+    """Return all policies by their names in reports."""
     return {
         "forward": always(FORWARD),
         "random": uniform(generator),

@@ -1,4 +1,4 @@
-"""Fixed lists of episodes to compare policies on, how they are played, and unavoidable deaths."""
+"""Fixed lists of episodes to compare policies, how to play them, and unavoidable deaths."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class FishSuite:
     def options(self, options: FishOptions) -> FishOptions:
         """Return `options` with whole episodes, this many fish, and the declared starts.
 
-        What the fish see, who hunts and what stands in the way stay as they are.
+        Inputs, predators and obstacles stay as they are.
         """
         return replace(
             options,
@@ -76,7 +76,7 @@ def recorded(iteration: int) -> FishSuite:
 
 
 def fresh(number: int = 0, *, episodes: int = FRESH_EPISODES) -> FishSuite:
-    """Return episodes no design has looked at; another `number`, other episodes."""
+    """Return episodes that were not used for design; each `number` has other episodes."""
     seeds = Seeds(number)
     starts = (
         SeedStart(seeds.integer("fish", "suite", case), FRESH_BOOST) for case in range(episodes)
@@ -87,7 +87,7 @@ def fresh(number: int = 0, *, episodes: int = FRESH_EPISODES) -> FishSuite:
 def rehearsal(number: int = 0) -> FishSuite:
     """Return the smaller suite that is played while training and picks the best checkpoint.
 
-    No episode of it is in the suites whose figures are reported.
+    None of its episodes is in the suites whose metrics are reported.
     """
     seeds = Seeds(number)
     starts = (
@@ -103,7 +103,7 @@ Act = Callable[[Floats], NDArray[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class SuiteOutcome:
-    """How the episodes of a suite went."""
+    """The outcome of a suite's episodes."""
 
     suite: FishSuite
     deaths: NDArray[np.int32]  # [episodes, fish]: the step, -1 for survivors
@@ -145,7 +145,7 @@ def begin_suite(suite: FishSuite, options: FishOptions) -> tuple[Schools, StepBu
 
 @dataclass(frozen=True, slots=True)
 class UnavoidableDeaths:
-    """The fish of a suite that die in the first step whatever they do."""
+    """The fish of a suite that die in the first step whatever their action."""
 
     doomed: NDArray[np.bool_]  # [episodes, fish]
 
@@ -169,8 +169,8 @@ class UnavoidableDeaths:
 def unavoidable(suite: FishSuite, options: FishOptions) -> UnavoidableDeaths:
     """Return the bound of a suite in the world of `options`, by trying all actions.
 
-    A predator's first step depends on nobody's action, a homing one's neither, so that each fish
-    can be tried on its own.
+    No action changes a predator's first step, not even that of a homing one, so each fish can be
+    tried separately.
     """
     schools, _ = begin_suite(suite, suite.options(options))
     before = schools.snapshot()

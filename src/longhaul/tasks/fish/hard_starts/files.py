@@ -1,4 +1,4 @@
-"""Files of bad starts: whole starts, the original's bare velocities, and worst-seeds files."""
+"""Files of bad starts: complete starts, the original's bare velocities, and worst-seeds files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from longhaul.tasks.fish.world.starts import (
 )
 
 Provenance = dict[str, str | int | float | bool | None]
-"""Where a start was met: plain values under the names files use."""
+"""The origin of a start: plain values under the names that files use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +30,19 @@ class TailItem:
 
     start: FishStart
     weight: float = 1.0
-    """How often it is dealt, next to the others."""
+    """How often it is dealt, relative to the others."""
     velocity: Velocity | None = None
-    """The first predator's as the episode begins; None: it takes drawing the start to know."""
+    """The first predator's as the episode begins; None: known only once the start is drawn."""
     provenance: Provenance = field(default_factory=dict)
 
     @property
     def id(self) -> str:
-        """Eight hex digits of the start itself: the same start has the same name everywhere."""
+        """Eight hex digits made of the start: the same start has the same id everywhere."""
         return start_id(self.start)
 
     @property
     def known_velocity(self) -> Velocity | None:
-        """The predator's velocity as far as the start tells by itself or it was written down."""
+        """The predator's velocity, if the start or the file holds it."""
         if self.velocity is not None:
             return self.velocity
         match self.start:
@@ -61,12 +61,12 @@ def start_id(start: FishStart) -> str:
 
 Applied = Literal["before", "after"]
 """Whether a bare velocity is given to the predator before its pre-roll, as the original did, or
-after it, so that the episode really begins with it."""
+after it. Only then does the episode begin with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TailFile:
-    """What a file holds: starts, and how they were come by."""
+    """The content of a file: starts and their origin."""
 
     items: tuple[TailItem, ...]
     generated_at: str = ""
@@ -100,18 +100,18 @@ def read_tail_file(path: Path, *, applied: Applied = "after", where: str = "tail
         )
     except (AttributeError, KeyError, TypeError, ValueError, EnvError) as error:
         raise ConfigError(
-            f"{where}: {path} is no file of tail starts ({error}); it needs `velocities`, a list "
-            "of [vx, vy], or `starts`, or the `summary.clusters` of a worst-seeds file"
+            f"{where}: {path} is not a file of tail starts ({error}); it needs `velocities`, a "
+            "list of [vx, vy], or `starts`, or the `summary.clusters` of a worst-seeds file"
         ) from None
 
 
 def fill(items: Sequence[TailItem], limit: int) -> tuple[TailItem, ...]:
-    """Return exactly `limit` items, repeating the list from its beginning; none of nothing."""
+    """Return exactly `limit` items, repeating the list; none if it is empty."""
     return tuple(items[k % len(items)] for k in range(limit)) if items else ()
 
 
 def merge(*parts: Sequence[TailItem]) -> tuple[TailItem, ...]:
-    """Return all items in order, each start once; what it weighed in the parts is added up."""
+    """Return all items in order, each start once with the sum of its weights."""
     merged: dict[str, TailItem] = {}
     for item in (item for part in parts for item in part):
         known = merged.get(item.id)
@@ -122,7 +122,7 @@ def merge(*parts: Sequence[TailItem]) -> tuple[TailItem, ...]:
 
 
 def write_tail_file(file: TailFile) -> str:
-    """Return the text of a file; the bare velocities are there for readers of the old form."""
+    """Return the text of a file, with the bare velocities for readers of the old format."""
     content = {
         "generated_at": file.generated_at,
         "source": file.source,
@@ -141,7 +141,7 @@ def _read_object(path: Path, where: str) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{where}: {path} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise ConfigError(f"{where}: {path} is no JSON: {error}") from None
+        raise ConfigError(f"{where}: {path} is not valid JSON: {error}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{where}: {path} holds {type(content).__name__}, not a JSON object")
     return content
@@ -161,7 +161,7 @@ def _thrown(velocity: Any, applied: Applied, provenance: Provenance | None = Non
 
 
 def _sample(sample: Mapping[str, Any], applied: Applied) -> TailItem:
-    """Return the start of a worst-seeds file's sample: whole if it says which, else its throw."""
+    """Return the start of a worst-seeds sample: complete if it has one, else its velocity."""
     if "start" in sample:
         return _item(sample)
     return _thrown(sample["predator_velocity"], applied, _provenance(sample))

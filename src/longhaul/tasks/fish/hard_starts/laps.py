@@ -1,7 +1,7 @@
-"""The order in which a stage deals its starts: by weight, fresh ones first, without hopeless ones.
+"""The order in which a stage deals its starts: by weight, less replayed ones first.
 
-Whatever an episode from a start came to is a share of fish lost. A lap is a list of starts that is
-dealt from its top and again; it is made anew when it is through.
+The outcome of an episode from a start is the share of fish lost. A lap is a list of starts that is
+dealt from its top and again; a new one is made at its end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from longhaul.core.errors import ConfigError
 
 LONGEST = 8
-"""A lap is at most so many times as long as the list of its starts."""
+"""Longest lap, as a multiple of the number of its starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Replays:
-    """What came of one start so far."""
+    """The outcomes of one start so far."""
 
     count: int = 0
     recent: tuple[float, ...] = ()  # shares of fish lost, newest last
@@ -43,7 +43,7 @@ NEVER = Replays()
 
 @dataclass(frozen=True, slots=True)
 class LapRules:
-    """How laps prefer, spare and set aside."""
+    """Rules by which laps prefer, spare and set aside starts."""
 
     decay: float = 1.0
     """Weight of a start after each replay, as a share of that before."""
@@ -83,7 +83,7 @@ class LapRules:
 def settle(history: Mapping[str, Replays], rules: LapRules, iteration: int) -> dict[str, Replays]:
     """Return the history with those set aside that have failed again and again.
 
-    Their record is wiped, so that one who comes back is judged by what it does then.
+    Their record is cleared: a start that comes back is judged by later replays only.
     """
     return {
         name: replace(replays, recent=(), out_until=iteration + rules.rest)
@@ -114,9 +114,9 @@ def make_lap(
     iteration: int,
     left_out: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """Return the names to deal next, each as often as its weight asks for, well mixed.
+    """Return the names to deal next, in proportion to their weights, well mixed.
 
-    If nothing were left, nothing is set aside: a stage deals what it has.
+    If no start were left, none is set aside.
     """
     open_ones = [
         candidate
@@ -136,7 +136,7 @@ def make_lap(
 
 
 def _spread(names: Sequence[str], weights: Sequence[float]) -> tuple[str, ...]:
-    """Return names in proportion to their weights, always the one next that lags behind most."""
+    """Return names in proportion to their weights; next is always the one furthest behind."""
     if not names:
         return ()
     size = min(math.ceil(sum(weights) / min(weights) - 1e-9), LONGEST * len(names))

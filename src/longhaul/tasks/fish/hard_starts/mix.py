@@ -62,7 +62,7 @@ def multiplied(items: Iterable[TailItem], weight: float) -> tuple[TailItem, ...]
 
 @dataclass(frozen=True, slots=True)
 class MixRecipe:
-    """What is done to the parts, in this order: choose, scale, weigh, merge."""
+    """The operations on the parts, in this order: choose, scale, weigh, merge."""
 
     wanted: VelocityRange = field(default_factory=VelocityRange)
     factor: float = 1.0
@@ -70,7 +70,7 @@ class MixRecipe:
     note: str = ""
 
     def selection(self) -> dict[str, float]:
-        """Return the range as a file tells it; limits that limit nothing are left out."""
+        """Return the range as a file holds it, without limits that have no effect."""
         (low, high), (slow, fast) = self.wanted.angles, self.wanted.speeds
         named: dict[str, float] = {}
         if (low, high) != (0.0, 360.0):
@@ -83,7 +83,7 @@ class MixRecipe:
 
 
 def mix(parts: Mapping[str, Sequence[TailItem]], recipe: MixRecipe, *, now: str) -> TailFile:
-    """Return a file made from named parts, which says from what and how."""
+    """Return a file made from named parts; it records them and the operations."""
     made = []
     for items in parts.values():
         kept = choose(items, recipe.wanted)
@@ -123,8 +123,8 @@ def _velocity(item: TailItem) -> Velocity:
     velocity = item.known_velocity
     if velocity is None:
         raise ConfigError(
-            f"start {item.id} is a seed whose predator's velocity was not written down; pin it "
-            "first, which draws it"
+            f"start {item.id} is a seed whose predator's velocity is unknown; pin it first, which "
+            "draws it"
         )
     return velocity
 
@@ -152,19 +152,19 @@ def _scaled(item: TailItem, factor: float) -> TailItem:
 
 
 def run_mix(arguments: Sequence[str]) -> str:
-    """Write the file the arguments ask for; return what is in it."""
+    """Write the file that the arguments describe; return a summary."""
     asked = _parser().parse_args(list(arguments))
     parts = {part: _read(part, asked) for part in asked.parts}
     recipe = MixRecipe(
         wanted=VelocityRange(_limits(asked.angles, "--angles"), _limits(asked.speeds, "--speeds")),
         factor=asked.scale,
-        bias=JointBias.parse(asked.weight, where="--weight"),
+        bias=JointBias(tuple(map(_weighted, filter(None, asked.weight.split(","))))),
         note=asked.note,
     )
     file = mix(parts, recipe, now=datetime.now(UTC).isoformat(timespec="seconds"))
     if not file.items:
         raise ConfigError(
-            f"none of the {sum(map(len, parts.values()))} starts is left; widen --angles, "
+            f"none of the {sum(map(len, parts.values()))} starts is selected; widen --angles, "
             "--speeds or --weight"
         )
     try:
@@ -210,9 +210,12 @@ def _parser() -> argparse.ArgumentParser:
         "--pin", action="store_true", help="turn seeds and velocities into whole positions"
     )
     parser.add_argument(
-        "--fish", type=int, default=0, help="keep so many fish of a position, those nearest to it"
+        "--fish",
+        type=int,
+        default=0,
+        help="keep this many fish of a position, those nearest to a predator",
     )
-    parser.add_argument("--note", default="", help="words that go into the file")
+    parser.add_argument("--note", default="", help="a note to store in the file")
     return parser
 
 
@@ -233,6 +236,23 @@ def _thinned(item: TailItem, count: int) -> TailItem:
     if not isinstance(item.start, PositionStart):
         return item
     return replace(item, start=thin(item.start, count))
+
+
+def _weighted(text: str) -> VelocityRange:
+    """Read one range of `--weight`, as in `90-150/1.8-3:0.5`."""
+    ranges, colon, weight = text.strip().partition(":")
+    angles, slash, speeds = ranges.partition("/")
+    try:
+        if not (colon and slash):
+            raise ValueError
+        flag = "--weight"
+        cell = VelocityRange(_limits(angles, flag), _limits(speeds, flag), float(weight))
+    except ValueError:
+        raise ConfigError(
+            f"--weight {text!r} is not of the form LOW-HIGH/LOW-HIGH:WEIGHT with headings in "
+            "degrees, then speeds"
+        ) from None
+    return cell.check("--weight")
 
 
 def _limits(text: str, flag: str) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
@@ -13,20 +13,19 @@ from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.settings import Setting, Settings
-from longhaul.envs.starts import STARTS_LIMIT
 from longhaul.tasks.fish.hard_starts.files import TailItem, merge, read_tail_file
 from longhaul.tasks.fish.hard_starts.laps import Candidate
 from longhaul.tasks.fish.hard_starts.queue import (
     FORCED_RESETS,
     NAME,
-    TAIL_TYPE,
     TailQueue,
     TailStage,
     lost_metric,
     replays_metric,
 )
-from longhaul.tasks.fish.hard_starts.stages import StageSpec, by_type
+from longhaul.tasks.fish.hard_starts.stages import StageSpec
 from longhaul.tasks.fish.options import SCHOOL_SIZE, FishOptions, TailOptions
+from longhaul.tasks.fish.training.options import lowered
 from longhaul.tasks.fish.world.school import FORCED, START_NAME, SchoolFactory
 from longhaul.tasks.fish.world.starts import FishStart, PositionStart, SeedStart, ThrownStart
 
@@ -138,11 +137,6 @@ class TailPlan:
         """The queue, if there are stages."""
         return () if self.queue is None else (self.queue,)
 
-    @property
-    def settings(self) -> tuple[Setting[Any], ...]:
-        """What the queue writes besides the starts themselves."""
-        return (STARTS_LIMIT, TAIL_TYPE)
-
 
 def plan_tail(
     tail: TailOptions, options: FishOptions, *, schools: int, gate: Setting[int] | None = None
@@ -156,14 +150,14 @@ def plan_tail(
         TailStage(
             capacity=spec.iterations * schools,
             candidates=tuple(Candidate(item.id, item.weight) for item in pool),
-            stage_type=spec.stage_type,
+            category=spec.type,
             label=spec.label,
         )
         for spec, pool in zip(specs, pools, strict=True)
     )
     library = {item.id: item.start for pool in pools for item in pool}
     queue = TailQueue(
-        stages=_keeping(stages, by_type(tail.keep, where="options.tail.keep")),
+        stages=_keeping(stages, lowered(tail.keep)),
         schools=schools,
         unit=tail.unit,
         per_iteration=tail.per_iteration,
@@ -176,14 +170,14 @@ def plan_tail(
 
 def _pool(spec: StageSpec, options: FishOptions) -> tuple[TailItem, ...]:
     """Return the starts of a stage, each once."""
-    if spec.path is None:
+    if not spec.path:
         return ()
     where = "options.tail"
-    items = read_tail_file(spec.path, applied=spec.applied, where=where).items
+    items = read_tail_file(Path(spec.path), applied=spec.applied, where=where).items
     if not items:
         raise ConfigError(
-            f"{where}: {spec.path} holds no starts; for a stage without any write "
-            f"{spec.iterations}:-"
+            f"{where}: {spec.path} holds no starts; for a stage without bad starts leave out its "
+            "path"
         )
     return merge([fitted(item, options, where=where) for item in items])
 
@@ -191,19 +185,17 @@ def _pool(spec: StageSpec, options: FishOptions) -> tuple[TailItem, ...]:
 def _keeping(stages: Sequence[TailStage], kept: Mapping[str, float]) -> tuple[TailStage, ...]:
     """Return the stages with their share of starts of the types that stay present."""
     own = {
-        name: tuple(
-            {c.id: c for s in stages if s.stage_type == name for c in s.candidates}.values()
-        )
+        name: tuple({c.id: c for s in stages if s.category == name for c in s.candidates}.values())
         for name in kept
     }
     for name, share in kept.items():
         if not own[name]:
-            types = sorted({stage.stage_type for stage in stages})
+            types = sorted({stage.category for stage in stages})
             raise ConfigError(
                 f"options.tail.keep: no stage has type {name!r}{suggestion(name, types)}"
             )
         if not 0 < share < 1:
-            raise ConfigError(f"options.tail.keep: {name}:{share:g} is not a share between 0 and 1")
+            raise ConfigError(f"options.tail.keep.{name} = {share:g} must be between 0 and 1")
     if sum(kept.values()) >= 1:
         raise ConfigError("options.tail.keep: the shares of all types together must be below 1")
     return tuple(_with_kept(stage, kept, own) for stage in stages)
@@ -212,7 +204,7 @@ def _keeping(stages: Sequence[TailStage], kept: Mapping[str, float]) -> tuple[Ta
 def _with_kept(
     stage: TailStage, kept: Mapping[str, float], own: Mapping[str, tuple[Candidate, ...]]
 ) -> TailStage:
-    others = {name: share for name, share in kept.items() if name != stage.stage_type}
+    others = {name: share for name, share in kept.items() if name != stage.category}
     if not stage.candidates or not others:
         return stage
     there = sum(candidate.weight for candidate in stage.candidates)

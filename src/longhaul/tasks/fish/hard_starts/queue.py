@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from longhaul.core.control import Decision, View
 from longhaul.core.settings import Assignment, Setting
 from longhaul.envs.starts import STARTS, STARTS_DEALT, STARTS_LIMIT
+from longhaul.schedule.stages import (
+    LowWarning,
+    QueueStage,
+    QueueStatus,
+    StageTracker,
+    WarningState,
+    queue_metrics,
+)
 from longhaul.tasks.fish.hard_starts.laps import (
     NEVER,
     Candidate,
@@ -18,18 +25,9 @@ from longhaul.tasks.fish.hard_starts.laps import (
     make_lap,
     settle,
 )
-from longhaul.tasks.fish.hard_starts.stages import (
-    LowWarning,
-    Span,
-    StageTracker,
-    TailStatus,
-    WarningState,
-)
+from longhaul.tasks.fish.options import TAIL_TYPE
 
 NAME = "tail"
-TAIL_TYPE: Setting[str] = Setting(
-    "fish.tail_type", "", "Type of the stage bad starts are dealt from; empty without any"
-)
 EPISODES = "rollout/episodes"
 FORCED_RESETS = f"starts/{NAME}_forced_resets"
 UNLIMITED = 2**53
@@ -49,13 +47,10 @@ def replays_metric(item: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class TailStage:
+class TailStage(QueueStage):
     """A stage with its starts; one without any is a rest."""
 
-    capacity: int
-    candidates: tuple[Candidate, ...]
-    stage_type: str
-    label: str
+    candidates: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +72,7 @@ class TailQueue:
 
     In unit `resets` a start that is dealt uses up one place, and no more than the stage's capacity
     are dealt; in unit `iterations` every iteration uses up as many places as there are schools.
-    Either way the stage that is told is the stage that is dealt from.
+    Either way the stage that is logged is the stage that is dealt from.
     """
 
     stages: tuple[TailStage, ...]
@@ -118,9 +113,7 @@ class TailQueue:
     @property
     def tracker(self) -> StageTracker:
         """The stages without their starts."""
-        return StageTracker(
-            tuple(Span(stage.capacity, stage.stage_type, stage.label) for stage in self.stages)
-        )
+        return StageTracker(self.stages)
 
     def _items(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(c.id for stage in self.stages for c in stage.candidates))
@@ -150,7 +143,7 @@ class TailQueue:
         changes = (
             STARTS.to(offered),
             STARTS_LIMIT.to(self._limit(state, position)),
-            TAIL_TYPE.to(status.stage_type),
+            TAIL_TYPE.to(status.category),
         )
         why = self._why(before, state, status, has_moved=has_moved, gate_moved=gate_moved)
         return Decision(state, _moved(changes, view), why, self._metrics(before, state, iteration))
@@ -208,12 +201,12 @@ class TailQueue:
         self,
         before: TailState,
         state: TailState,
-        status: TailStatus,
+        status: QueueStatus,
         *,
         has_moved: bool,
         gate_moved: bool,
     ) -> str:
-        is_over = status.consumed == status.total_capacity
+        is_over = status.remaining == 0
         aside = [
             name
             for name, replays in state.history.items()
@@ -239,28 +232,18 @@ class TailQueue:
         status = tracker.status(state.consumed, stage=tracker.position(before.consumed))
         out = sum(self.rules.is_out(one, iteration) for one in state.history.values())
         metrics = {
-            f"{prefix}_stage": status.index,
-            f"{prefix}_stage_progress": status.progress,
-            f"{prefix}_remaining": status.remaining,
-            f"{prefix}_remaining_ratio": status.remaining_ratio,
             f"{prefix}_consumed": status.consumed,
             f"{prefix}_injections": state.dealt - before.dealt,
             f"{prefix}_injections_total": state.dealt,
             f"{prefix}_forced_resets_total": state.forced,
             f"{prefix}_set_aside": out,
-            f"{prefix}_low_hits": warning.hits,
-            f"{prefix}_warning": warning.since is not None,
             f"{prefix}_warning_since": warning.since or 0,
             f"{prefix}_warning_threshold": self.warning.threshold,
-            f"{prefix}_warning_duration": warning.duration(iteration),
-            **_by_type(f"{prefix}_remaining", status.remaining_by_type),
-            **_by_type(f"{prefix}_reentries", status.reinjections_by_type),
         }
-        return {name: float(value) for name, value in metrics.items()}
-
-
-def _by_type(name: str, numbers: Mapping[str, int]) -> dict[str, int]:
-    return {f"{name}_{stage_type}": number for stage_type, number in numbers.items()}
+        return {
+            **queue_metrics(prefix, status, warning, iteration),
+            **{name: float(value) for name, value in metrics.items()},
+        }
 
 
 def _moved(changes: tuple[Assignment, ...], view: View) -> tuple[Assignment, ...]:

@@ -1,100 +1,55 @@
-"""The stages of bad starts, `8:ne.json|type=ne;15:warm.json`, and where a queue stands in them."""
+"""The stages of bad starts as options, and the warnings of a queue that runs low."""
 
 from __future__ import annotations
 
-import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from longhaul.core.errors import ConfigError, suggestion
+from longhaul.schedule.stages import LowWarning, WarningState
 from longhaul.tasks.fish.hard_starts.files import Applied
-
-REST = "-"
-"""In the place of a file: a stage without bad starts."""
-_KEYS = ("type", "stage_type", "label", "velocities")
 
 
 @dataclass(frozen=True, slots=True)
 class StageSpec:
-    """One stage as it is written."""
+    """A stage of bad starts."""
 
     iterations: int
-    path: Path | None  # None: a rest
-    stage_type: str = ""
+    """Length of the stage."""
+    path: str = ""
+    """The file of starts; empty: a stage without bad starts."""
+    type: str = ""
+    """What the stage is counted under; several stages may share a type."""
     label: str = ""
-    applied: Applied = "after"
+    """The stage's name in logs; empty: `stage1:ne` and so on."""
+    velocities: Literal["", "before", "after"] = ""
+    """When a bare velocity is given to the predator; empty: as `options.tail.velocities`."""
 
-
-def parse_stages(text: str, *, where: str, applied: Applied = "after") -> tuple[StageSpec, ...]:
-    """Return the stages of `iterations:path|key=value;...`; an empty text has none."""
-    parts = [part.strip() for part in text.split(";")]
-    return tuple(
-        _parse_stage(part, number, where, applied)
-        for number, part in enumerate(filter(None, parts), start=1)
-    )
-
-
-def _parse_stage(text: str, number: int, where: str, applied: Applied) -> StageSpec:
-    head, *pairs = (piece.strip() for piece in text.split("|"))
-    count, colon, path = (piece.strip() for piece in head.partition(":"))
-    if not colon or not path or not count.isdecimal() or int(count) < 1:
-        raise ConfigError(
-            f"{where}: stage {number}, {text!r}, is not of the form iterations:path with a whole "
-            "number of iterations above 0"
+    def resolved(self, number: int, velocities: Applied) -> StageSpec:
+        """Return the stage with everything filled in that was left empty."""
+        where = f"options.tail.stages: stage {number}"
+        if self.iterations < 1:
+            raise ConfigError(f"{where}: iterations = {self.iterations} must be at least 1")
+        if not re.fullmatch(r"[\w-]*", self.type):
+            raise ConfigError(
+                f"{where}: type {self.type!r} becomes part of a metric's name and may "
+                "hold letters, digits, _ and - only"
+            )
+        name = Path(self.path).stem if self.path else "rest"
+        return replace(
+            self,
+            type=self.type.lower(),
+            label=self.label or f"stage{number}:{name}",
+            velocities=self.velocities or velocities,
         )
-    keys = _pairs(pairs, f"{where}: stage {number}, {text!r}")
-    how = keys.get("velocities", applied)
-    if how not in ("before", "after"):
-        raise ConfigError(f"{where}: stage {number}: velocities={how} is neither before nor after")
-    name = "rest" if path == REST else Path(path).stem
-    return StageSpec(
-        iterations=int(count),
-        path=None if path == REST else Path(path),
-        stage_type=_type(keys, where, number),
-        label=keys.get("label") or f"stage{number}:{name}",
-        applied="before" if how == "before" else "after",
-    )
 
-
-def _pairs(pairs: Sequence[str], where: str) -> dict[str, str]:
-    keys: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = (piece.strip() for piece in pair.partition("="))
-        if not equals:
-            raise ConfigError(f"{where}: {pair!r} is not of the form key=value")
-        if key not in _KEYS:
-            raise ConfigError(f"{where}: unknown key {key!r}{suggestion(key, _KEYS)}")
-        if key in keys:
-            raise ConfigError(f"{where}: {key!r} is given twice")
-        keys[key] = value
-    return keys
-
-
-def _type(keys: Mapping[str, str], where: str, number: int) -> str:
-    if "type" in keys and "stage_type" in keys:
-        raise ConfigError(f"{where}: stage {number} has both type and stage_type; they are one")
-    stage_type = keys.get("type", keys.get("stage_type", "")).lower()
-    if not stage_type.replace("-", "").replace("_", "").isalnum() and stage_type:
-        raise ConfigError(
-            f"{where}: stage {number}: type {stage_type!r} becomes part of a metric's name and may "
-            "hold letters, digits, _ and - only"
-        )
-    return stage_type
-
-
-def by_type(text: str, *, where: str) -> dict[str, float]:
-    """Return the numbers of `type:number,...`, types trimmed and in lower case."""
-    found: dict[str, float] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, colon, number = (piece.strip() for piece in part.partition(":"))
-        try:
-            if not (colon and name):
-                raise ValueError
-            found[name.lower()] = float(number)
-        except ValueError:
-            raise ConfigError(f"{where}: {part!r} is not of the form type:number") from None
-    return found
+    @property
+    def applied(self) -> Applied:
+        """When a bare velocity is given to the predator."""
+        return self.velocities or "after"
 
 
 def with_reinjections(
@@ -103,9 +58,9 @@ def with_reinjections(
     """Return the stages, with a type's last one again at the end until it comes back so often."""
     extended = list(stages)
     for stage_type, minimum in wanted.items():
-        own = [stage for stage in stages if stage.stage_type == stage_type]
+        own = [stage for stage in stages if stage.type == stage_type]
         if not own:
-            types = sorted({stage.stage_type for stage in stages})
+            types = sorted({stage.type for stage in stages})
             raise ConfigError(
                 f"{where}: no stage has type {stage_type!r}{suggestion(stage_type, types)}"
             )
@@ -115,122 +70,6 @@ def with_reinjections(
             for number in range(1, missing + 1)
         ]
     return tuple(extended)
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A stage as the tracker sees it."""
-
-    capacity: int
-    stage_type: str
-    label: str
-
-
-@dataclass(frozen=True, slots=True)
-class TailStatus:
-    """Everything a reader wants to know of the queue at one moment."""
-
-    index: int  # of the stage, from 1
-    label: str
-    stage_type: str
-    progress: float  # within the stage
-    remaining: int
-    remaining_ratio: float  # of the total
-    consumed: int
-    total_capacity: int
-    remaining_by_type: Mapping[str, int]
-    remaining_ratio_by_type: Mapping[str, float]  # each over the total capacity
-    reinjections_by_type: Mapping[str, int]  # stages of the type entered so far, without the first
-
-
-@dataclass(frozen=True, slots=True)
-class StageTracker:
-    """The stages with their capacities, one after the other."""
-
-    spans: tuple[Span, ...]
-
-    @property
-    def total(self) -> int:
-        """The capacity of all stages."""
-        return sum(span.capacity for span in self.spans)
-
-    def ends(self) -> tuple[int, ...]:
-        """Return what is consumed at the end of each stage."""
-        return tuple(itertools.accumulate(span.capacity for span in self.spans))
-
-    def position(self, consumed: int) -> int:
-        """Return the number, from 0, of the first stage that ends after `consumed`.
-
-        Once everything is consumed it is the number of stages.
-        """
-        return sum(end <= consumed for end in self.ends())
-
-    def status(self, consumed: int, *, stage: int | None = None) -> TailStatus:
-        """Return the status; after the end, that of a finished last stage.
-
-        It tells of the stage that comes next, or of the one with the number `stage`, from 0.
-        """
-        total = self.total
-        consumed = min(consumed, total)
-        position = min(self.position(consumed) if stage is None else stage, len(self.spans) - 1)
-        span, ends = self.spans[position], self.ends()
-        begin = ends[position] - span.capacity
-        left = {
-            stage_type: sum(
-                min(other.capacity, max(0, end - consumed))
-                for other, end in zip(self.spans, ends, strict=True)
-                if other.stage_type == stage_type
-            )
-            for stage_type in self.types()
-        }
-        entered = [other.stage_type for other in self.spans[: position + 1]]
-        return TailStatus(
-            index=position + 1,
-            label=span.label,
-            stage_type=span.stage_type,
-            progress=min((consumed - begin) / span.capacity, 1.0),
-            remaining=total - consumed,
-            remaining_ratio=(total - consumed) / total,
-            consumed=consumed,
-            total_capacity=total,
-            remaining_by_type=left,
-            remaining_ratio_by_type={name: count / total for name, count in left.items()},
-            reinjections_by_type={name: max(0, entered.count(name) - 1) for name in self.types()},
-        )
-
-    def types(self) -> tuple[str, ...]:
-        """Return the types in the order they are met; stages without one have none."""
-        return tuple(dict.fromkeys(span.stage_type for span in self.spans if span.stage_type))
-
-
-@dataclass(frozen=True, slots=True)
-class WarningState:
-    """Observations in a row of a low ratio, and since when the warning is active."""
-
-    hits: int = 0
-    since: int | None = None  # None: idle
-
-    def duration(self, iteration: int) -> int:
-        """Return for how many iterations it has been active, this one included."""
-        return 0 if self.since is None else iteration - self.since + 1
-
-
-@dataclass(frozen=True, slots=True)
-class LowWarning:
-    """Active once the remaining ratio was at or below a threshold often enough in a row."""
-
-    threshold: float = 0.0
-    """At or below this share of the whole; 0 or less: never."""
-    patience: int = 3
-
-    def observe(self, state: WarningState, iteration: int, ratio: float | None) -> WarningState:
-        """Return the state after one iteration; an unknown ratio resolves as a high one does."""
-        if self.threshold <= 0 or ratio is None or ratio > self.threshold:
-            return WarningState()
-        hits = state.hits + 1
-        if state.since is None and hits >= self.patience:
-            return WarningState(hits, since=iteration)
-        return replace(state, hits=hits)
 
 
 @dataclass(frozen=True, slots=True)

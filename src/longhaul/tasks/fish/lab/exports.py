@@ -1,4 +1,4 @@
-"""The files the laboratory keeps of a run, each made from the run's own logs."""
+"""The files of the fish laboratory, made from the logs of a run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 from longhaul.core.evaluation import Records, RunLog
 from longhaul.core.metrics import PLACE, Alias, Panel
 from longhaul.tasks.fish.evaluation.evaluation import find_suite
+from longhaul.tasks.fish.evaluation.first_step import FirstStepDeath, cluster
 from longhaul.tasks.fish.hard_starts.files import TailItem, write_tail_file
 from longhaul.tasks.fish.hard_starts.plan import pin
-from longhaul.tasks.fish.hard_starts.queue import TAIL_TYPE
-from longhaul.tasks.fish.lab.clusters import cluster, stage_summary_file, worst_seeds
 from longhaul.tasks.fish.lab.history import (
     DEATH_STATS,
     SUMMARY,
@@ -23,9 +22,9 @@ from longhaul.tasks.fish.lab.history import (
     worst_starts,
 )
 from longhaul.tasks.fish.lab.pre_roll import suite_samples, summarize_pre_roll
-from longhaul.tasks.fish.lab.records import FirstStepDeath
+from longhaul.tasks.fish.lab.summaries import stage_summary, worst_seeds
 from longhaul.tasks.fish.lab.timeline import Timeline, schedule_trace
-from longhaul.tasks.fish.options import FishOptions, TailOptions
+from longhaul.tasks.fish.options import TAIL_TYPE, FishOptions, TailOptions
 from longhaul.tasks.fish.world.starts import FishStart, heading, speed
 
 TRACE = "schedule_trace.json"
@@ -39,7 +38,7 @@ PRE_ROLL = "pre_roll_stats.jsonl"
 
 
 class SuiteBeginnings:
-    """How the episodes of suites begin, drawn once for each: they never change."""
+    """The starts of the suites' episodes, drawn once for each suite: they never change."""
 
     def __init__(self, options: FishOptions) -> None:
         self._options = options
@@ -55,7 +54,7 @@ class SuiteBeginnings:
         return self._pre_rolls[suite]
 
     def position(self, suite: str, seed: int) -> FishStart | None:
-        """Return the whole start of one episode, as it is after the pre-roll."""
+        """Return the complete start of one episode, after the pre-roll."""
         if suite not in self._positions:
             listed = find_suite(suite)
             items = pin([TailItem(start) for start in listed.starts], listed.options(self._options))
@@ -89,7 +88,7 @@ def fish_records(log: RunLog, tail: TailOptions, suites: SuiteBeginnings) -> Rec
             worst_starts(log, evaluations[-1] if evaluations else None, suites.position)
         ),
         STAGES: _text(
-            stage_summary_file(
+            stage_summary(
                 [past.evaluated() for past in evaluations], run_name=log.name, generated_at=log.now
             )
         ),
@@ -116,24 +115,24 @@ def _clusters(past: PastEvaluation, log: RunLog) -> dict[str, Any]:
 def _pre_rolls(
     log: RunLog, evaluations: Iterable[PastEvaluation], suites: SuiteBeginnings
 ) -> Iterator[dict[str, Any]]:
-    """Yield a line for each evaluation; a suite's samples, always the same, are told once."""
-    told: set[str] = set()
+    """Yield a line for each evaluation; a suite's samples never change and are written once."""
+    written: set[str] = set()
     for past in evaluations:
         pre_roll = suites.pre_roll(past.suite)
         yield {
             "iteration": past.moment.iteration,
             "timestamp": log.times.get(past.moment.iteration),
             "suite": past.suite,
-            "samples": () if past.suite in told else pre_roll.samples,
+            "samples": () if past.suite in written else pre_roll.samples,
             "summary": pre_roll.summary,
         }
-        told.add(past.suite)
+        written.add(past.suite)
 
 
 def _worst(
     log: RunLog, evaluations: Sequence[PastEvaluation], suites: SuiteBeginnings
 ) -> dict[str, Any]:
-    """Return the worst-seeds file, whose starts are whole positions after the pre-roll."""
+    """Return the worst-seeds file, whose starts are positions after the pre-roll."""
     played = {past.moment.iteration: past.suite for past in evaluations}
 
     def start_of(death: FirstStepDeath) -> FishStart | None:
@@ -235,7 +234,7 @@ TAGS: Mapping[str, str] = {
     "eval_single/avg_alive": "eval/final_num_alive",
     "eval_single/avg_steps": "eval/mean_ep_length",
 }  # fmt: skip
-"""Every tag of the original with the metric or setting that tells the same."""
+"""Every tag of the original with the same metric or setting."""
 
 ALIASES = (
     *(Alias(tag, metric) for tag, metric in TAGS.items()),
@@ -244,4 +243,4 @@ ALIASES = (
         for tag, metric in BY_TYPE.items()
     ),
 )
-"""The same for whoever draws curves."""
+"""The same for plots and trackers."""

@@ -9,10 +9,15 @@ from typing import Any
 
 from longhaul.core.evaluation import Row, RunLog
 from longhaul.tasks.fish.evaluation.evaluation import EARLY, PERCENTILES
+from longhaul.tasks.fish.evaluation.first_step import (
+    NORTH_TO_NORTH_WEST,
+    RECORD,
+    FirstStepDeath,
+    cluster,
+)
 from longhaul.tasks.fish.hard_starts.files import TailFile, TailItem
 from longhaul.tasks.fish.hard_starts.mix import clusters
-from longhaul.tasks.fish.lab.clusters import NORTH_TO_NORTH_WEST, RECORD, StageEvaluation, cluster
-from longhaul.tasks.fish.lab.records import FirstStepDeath
+from longhaul.tasks.fish.lab.summaries import StageEvaluation
 from longhaul.tasks.fish.lab.timeline import LoggedIteration, Timeline
 from longhaul.tasks.fish.world.starts import FishStart
 
@@ -74,7 +79,7 @@ class PastEvaluation:
 
 
 def past_evaluations(log: RunLog, timeline: Timeline) -> tuple[PastEvaluation, ...]:
-    """Return the evaluations a run's events tell of, with their deaths in the first step."""
+    """Return the evaluations in a run's events, with their deaths in the first step."""
     found = []
     for event in log.events:
         moment = timeline.at(int(event.get("iteration", 0)))
@@ -99,15 +104,15 @@ def history_lines(
 ) -> list[dict[str, Any]]:
     """Return all lines; `pre_roll` are the summaries of how the suites' predators begin."""
     lines: list[dict[str, Any]] = []
-    told, best = 0, float("-inf")
+    written, best = 0, float("-inf")
     for past in evaluations:
         score = past.moment.metric("eval/score")
         is_best = score is not None and score > best
         best = max(best, score) if score is not None else best
-        told_until = sum(e.iteration <= past.moment.iteration for e in timeline.warnings)
+        until = sum(e.iteration <= past.moment.iteration for e in timeline.warnings)
         line = _line(past, timeline, log)
         line["tail_stage_warning_events"] = [
-            asdict(event) for event in timeline.warnings[told:told_until]
+            asdict(event) for event in timeline.warnings[written:until]
         ]
         line["pre_roll_stats_summary"] = pre_roll.get(past.suite)
         saved = log.checkpoints.get(past.moment.iteration) if is_best else None
@@ -115,7 +120,7 @@ def history_lines(
         line["penalty_gate"] = _gate(past.moment, log)
         line["tail_replays"] = _replays(past, log)
         lines.append(line)
-        told = told_until
+        written = until
     return lines
 
 
@@ -204,7 +209,7 @@ def worst_starts(
 ) -> TailFile:
     """Return the episodes that lost most fish beyond the doomed, each weighted by that loss.
 
-    The doomed teach nothing: no action saves them. A school that loses nobody else has no file.
+    The doomed are left out: no action saves them.
     """
     if past is None:
         return TailFile((), generated_at=log.now, source=log.name)

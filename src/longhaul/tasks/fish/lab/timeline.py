@@ -14,7 +14,6 @@ from longhaul.tasks.fish.hard_starts.stages import (
     WarningEvent,
     warning_events,
 )
-from longhaul.tasks.fish.lab.clusters import moving_average
 from longhaul.tasks.fish.options import DENSITY_PENALTY, ESCAPE_BOOST, TailOptions
 from longhaul.tasks.fish.world.school import FORCED, START_NAME
 
@@ -56,7 +55,7 @@ class LoggedIteration:
     @property
     def stage_type(self) -> str | None:
         """The type of the tail's stage."""
-        return None if self.stage is None else self.stage.stage_type
+        return None if self.stage is None else self.stage.type
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class Timeline:
     def of(log: RunLog, tail: TailOptions) -> Timeline:
         """Return the timeline of a run that was configured so."""
         specs = tail.specs()
-        types = tuple(dict.fromkeys(spec.stage_type for spec in specs if spec.stage_type))
+        types = tuple(dict.fromkeys(spec.type for spec in specs if spec.type))
         settings = log.settings_by_iteration()
         moments = tuple(
             LoggedIteration(
@@ -208,6 +207,17 @@ def _add_totals(entries: Sequence[dict[str, Any]], log: RunLog, timeline: Timeli
         entry["tail_forced_resets_total"] = forced
         entry["step_one_per_1000_ema"] = average
         entry["tail_reasons"] = reasons.get(entry["iteration"])
+
+
+def moving_average(counts: Sequence[float | None], *, decay: float = 0.5) -> list[float | None]:
+    """Return the exponential moving average after each count; one that is missing changes none."""
+    averages: list[float | None] = []
+    average: float | None = None
+    for count in counts:
+        if count is not None:
+            average = count if average is None else decay * average + (1 - decay) * count
+        averages.append(average)
+    return averages
 
 
 def _deals(timeline: Timeline) -> bool:

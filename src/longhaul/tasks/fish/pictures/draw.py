@@ -65,14 +65,14 @@ class Scene:
 
 @dataclass(slots=True)
 class Sketchbook:
-    """Draws the frames of one school after another, and remembers where everybody came from."""
+    """Draws the frames of one school and remembers earlier positions."""
 
     _steps: int = -1
     _trail: deque[Floats] = field(default_factory=lambda: deque(maxlen=TRAIL))
     _wake: deque[Floats] = field(default_factory=lambda: deque(maxlen=TRAIL))
 
     def draw(self, scene: Scene) -> Canvas:
-        """Return the picture of the scene; one that is earlier than the last begins anew."""
+        """Return the picture of the scene; an earlier step than the last one clears the trails."""
         if scene.step <= self._steps:
             self._trail.clear()
             self._wake.clear()

@@ -1,4 +1,4 @@
-"""The controllers of a fish run, and whether its gate can ever open, asked before it begins."""
+"""The controllers of a fish run, and a check before it begins whether its gate can open."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from longhaul.tasks.fish.training.curriculum import (
     EscapeBoost,
     PenaltyLadder,
     Windows,
-    parse_windows,
 )
 from longhaul.tasks.fish.training.gate import (
     EARLY,
@@ -47,10 +46,10 @@ class EvaluationPlan:
 
 
 def obstacles_to(gate: PenaltyGate, options: GateOptions, plan: EvaluationPlan) -> tuple[str, ...]:
-    """Return every reason why the gate cannot do what it is made for, in words; none is best."""
+    """Return every reason why the gate cannot work; empty if it can."""
     return (
         *_contradictions(gate),
-        *_toothless_freezes(gate, plan),
+        *_short_freezes(gate, plan),
         *_too_few_evaluations(gate, plan),
         *_beyond_the_bound(gate, options, plan),
     )
@@ -75,13 +74,13 @@ def _contradictions(gate: PenaltyGate) -> Iterator[str]:
             if failure > threshold:
                 name = _named("the p10 that is a success", kind)
                 yield (
-                    f"failure_p10 = {failure:g} is above {name}, {threshold:g}: whatever lies "
-                    "between counts as a failure"
+                    f"failure_p10 = {failure:g} is above {name}, {threshold:g}: a value between "
+                    "them counts as a failure"
                 )
 
 
-def _toothless_freezes(gate: PenaltyGate, plan: EvaluationPlan) -> Iterator[str]:
-    """Yield freezes that are over before anybody looks."""
+def _short_freezes(gate: PenaltyGate, plan: EvaluationPlan) -> Iterator[str]:
+    """Yield freezes that end before the next evaluation."""
     for name, length in (
         ("freeze_iterations", gate.gate.freeze),
         ("success_freeze_iterations", gate.gate.success_freeze),
@@ -89,7 +88,7 @@ def _toothless_freezes(gate: PenaltyGate, plan: EvaluationPlan) -> Iterator[str]
         if 0 < length < plan.interval:
             yield (
                 f"{name} = {length} is shorter than the {plan.interval} iterations between two "
-                "evaluations, so that it never holds anything back"
+                "evaluations, so it has no effect"
             )
 
 
@@ -133,7 +132,7 @@ def _fastest_climb(gate: PenaltyGate, usable: Sequence[int], *, known: int) -> i
 def _beyond_the_bound(
     gate: PenaltyGate, options: GateOptions, plan: EvaluationPlan
 ) -> Iterator[str]:
-    """Yield limits that not even the best policy could keep."""
+    """Yield limits that no policy can satisfy."""
     counted, shared = first_step_metrics(options)
     for criterion in gate.gate.success:
         if criterion.window > 1:
@@ -167,13 +166,13 @@ def _broken(name: str, threshold: float, unavoidable: Sequence[float]) -> Iterat
 
 
 REHEARSAL = "rehearsal"
-"""The suite that is played while training, unless another one is asked for."""
+"""The default suite during training."""
 ENT_COEF = "learn.ent_coef"
 
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """A run's controllers in the order they decide, their settings, and what is wrong with them."""
+    """A run's controllers in the order they decide, their settings, and warnings."""
 
     controllers: tuple[Controller[Any], ...] = ()
     settings: tuple[Setting[Any], ...] = ()
@@ -189,13 +188,13 @@ def build_steering(
     `tail_type` names the type of an evaluation for the gate's limits by stage.
     """
     training = options.training
-    curriculum = Curriculum.parse(
+    curriculum = Curriculum.of(
         training.curriculum, fish=options.fish, total_iterations=plan.total_iterations
     )
     if curriculum.most_fish > options.fish:
         raise ConfigError(
             f"options.training.curriculum has {curriculum.most_fish} fish, more than "
-            f"options.fish = {options.fish}, which is the room a school has"
+            f"options.fish = {options.fish}, the capacity of a school"
         )
     controllers: list[Controller[Any]] = []
     if training.curriculum:
@@ -213,9 +212,8 @@ def build_steering(
         setting = replace(ESCAPE_BOOST, default=options.start.escape_boost_speed)
         controllers.append(EscapeBoost(training.boost, curriculum, setting, DENSITY_PENALTY, stage))
     if training.entropy_windows:
-        where = "options.training.entropy_windows"
-        windows = parse_windows(training.entropy_windows, where=where)
-        controllers.append(Windows("entropy", ENT_COEF, windows, plan.ent_coef))
+        windows = Windows("entropy", ENT_COEF, training.entropy_windows, plan.ent_coef)
+        controllers.append(windows)
     settings = () if gate is None else (replace(GATE_STAGE, high=len(gate.allowance) - 1),)
     return Steering(tuple(controllers), settings, warnings, stage)
 
@@ -240,7 +238,7 @@ def _gate(
 
 
 def _judged(gate: PenaltyGate, options: FishOptions, plan: RunPlan) -> tuple[str, ...]:
-    """Return why the gate cannot work, or refuse it for that."""
+    """Return why the gate cannot work, or refuse it."""
     evaluated = plan.evaluated()
     if not evaluated:
         raise ConfigError(
@@ -253,7 +251,7 @@ def _judged(gate: PenaltyGate, options: FishOptions, plan: RunPlan) -> tuple[str
     reasons = obstacles_to(gate, options.training.gate, EvaluationPlan(evaluated, bounds))
     if reasons and options.training.gate.infeasible == "refuse":
         raise ConfigError(
-            "options.training.gate can never do its work: "
+            "options.training.gate cannot work: "
             + "; ".join(reasons)
             + "; change it, or set options.training.gate.infeasible = 'warn'"
         )

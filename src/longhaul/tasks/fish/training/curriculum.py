@@ -1,12 +1,10 @@
-"""What follows from the iteration: school size, density penalty, first speed and entropy weight."""
+"""Controllers that follow the iteration: school size, density penalty, boost and entropy."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import fmean, median
-from typing import TypeVar
 
 from longhaul.core.control import Decision, View
 from longhaul.core.errors import ConfigError
@@ -16,30 +14,15 @@ from longhaul.schedule.phases import Phase, Phases
 from longhaul.schedule.ramp import between
 from longhaul.tasks.fish.training.options import (
     BoostOptions,
+    IterationWindow,
     LadderOptions,
-    count,
-    number,
-    pairs,
-    positive,
-    table,
+    SchoolPhase,
 )
-
-K = TypeVar("K")
 
 CURRICULUM = "options.training.curriculum"
 LADDER = "options.training.ladder"
-BOOST = "options.training.boost"
 ALL_FIRST_DEATHS = "env/first_death_p10"
 LATER_FIRST_DEATHS = "env/first_later_death_p10"
-
-
-@dataclass(frozen=True, slots=True)
-class SchoolPhase:
-    """A stretch of iterations with one number of fish; counted from 1, both ends included."""
-
-    fish: int
-    first: int
-    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,37 +32,41 @@ class Curriculum:
     phases: tuple[SchoolPhase, ...]
 
     @staticmethod
-    def parse(text: str, *, fish: int, total_iterations: int) -> Curriculum:
-        """Return the phases a text describes; an empty one is a single phase of `fish` fish.
+    def of(phases: tuple[SchoolPhase, ...], *, fish: int, total_iterations: int) -> Curriculum:
+        """Return the phases of the options; without any, a single phase of `fish` fish.
 
-        `total_iterations` of 0 means that the run's length is not counted in iterations; a text
-        then has no sum to agree with, and its last phase goes on to the end.
+        `total_iterations` of 0 means that the length of the run is not counted in iterations.
         """
-        found = pairs(
-            text, positive, positive, where=CURRICULUM, form="fish:iterations, as in 15:9,20:10"
-        )
-        if not found:
-            return Curriculum((SchoolPhase(fish, 1, max(total_iterations, 1)),))
+        if not phases:
+            return Curriculum((SchoolPhase(fish, max(total_iterations, 1)),))
+        length = sum(phase.iterations for phase in phases)
         if not total_iterations:
             raise ConfigError(
-                f"{CURRICULUM} counts iterations, so that total_iterations must be set: "
-                f"its phases add up to {sum(length for _, length in found)}"
+                f"{CURRICULUM} counts iterations, so total_iterations must be set: "
+                f"its phases add up to {length}"
             )
-        phases, last = [], 0
-        for fish, length in found:
-            phases.append(SchoolPhase(fish, last + 1, last + length))
-            last += length
-        if last != total_iterations:
+        if length != total_iterations:
             raise ConfigError(
-                f"{CURRICULUM}: the phases add up to {last} iterations, "
+                f"{CURRICULUM}: the phases add up to {length} iterations, "
                 f"and total_iterations = {total_iterations}"
             )
-        return Curriculum(tuple(phases))
+        return Curriculum(phases)
+
+    @property
+    def lasts(self) -> tuple[int, ...]:
+        """The last iteration of each phase, counted from 1."""
+        return tuple(accumulate(phase.iterations for phase in self.phases))
+
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """The first iteration of each phase, counted from 1."""
+        return tuple(
+            last - phase.iterations + 1 for last, phase in zip(self.lasts, self.phases, strict=True)
+        )
 
     def phase_at(self, iteration: int) -> int:
         """Return the number of the phase, from 1, that an iteration, from 1, belongs to."""
-        begun = sum(phase.first <= iteration for phase in self.phases)
-        return max(begun, 1)
+        return max(sum(first <= iteration for first in self.firsts), 1)
 
     @property
     def most_fish(self) -> int:
@@ -94,8 +81,8 @@ class Curriculum:
         return Phases(
             "curriculum",
             tuple(
-                Phase(f"{phase.fish} fish", phase.first - 1, (school_size.to(phase.fish),))
-                for phase in self.phases
+                Phase(f"{phase.fish} fish", first - 1, (school_size.to(phase.fish),))
+                for phase, first in zip(self.phases, self.firsts, strict=True)
             ),
             along="iterations",
         )
@@ -103,12 +90,12 @@ class Curriculum:
 
 @dataclass(frozen=True, slots=True)
 class NoState:
-    """Nothing: the value follows from the iteration and from other settings."""
+    """No state: the value follows from the iteration and from other settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class PenaltyLadder:
-    """Give every phase its density penalty; a phase the gate does not allow yet has to wait."""
+    """Give every phase its density penalty; the gate may hold it at an earlier phase."""
 
     options: LadderOptions
     curriculum: Curriculum
@@ -169,13 +156,12 @@ class PenaltyLadder:
         if number not in self.options.ramp_phases:
             return target
         before = targets[number - 2] if number > 1 else self.options.before
-        phase = self.curriculum.phases[number - 1]
         plateaus = self.options.phase_plateaus
-        begin = phase.first + (plateaus[number - 1] if plateaus else 0)
+        begin = self.curriculum.firsts[number - 1] + (plateaus[number - 1] if plateaus else 0)
         if iteration < begin:
             return before
         # The last iteration of the phase has exactly the target.
-        length = phase.last - begin
+        length = self.curriculum.lasts[number - 1] - begin
         return between(before, target, (iteration - begin) / length if length > 0 else 1.0)
 
     def decide(self, state: NoState, view: View) -> Decision[NoState]:
@@ -191,35 +177,6 @@ class PenaltyLadder:
         number = self.curriculum.phase_at(iteration)
         held = f", held at phase {highest} by the gate" if number > highest else ""
         return Decision(state, (self.setting.to(value),), f"phase {number}{held}")
-
-
-@dataclass(frozen=True, slots=True)
-class IterationWindow:
-    """Iterations `first` to `last`, both included, with the value that holds in them."""
-
-    first: int
-    last: float  # infinite for a window without an end
-    value: float
-
-    def holds(self, iteration: int) -> bool:
-        """Whether an iteration, from 1, lies in the window."""
-        return self.first <= iteration <= self.last
-
-
-def parse_windows(text: str, *, where: str) -> tuple[IterationWindow, ...]:
-    """Return the windows a text describes."""
-    found = pairs(text, _span, number, where=where, form="a-b:value, a:value or a+:value")
-    return tuple(IterationWindow(first, last, value) for (first, last), value in found)
-
-
-def _span(text: str) -> tuple[int, float]:
-    if text.endswith("+"):
-        return positive(text[:-1]), math.inf
-    first, dash, last = text.partition("-")
-    span = positive(first), positive(last if dash else first)
-    if span[1] < span[0]:
-        raise ValueError(f"the window {text} ends before it begins")
-    return span
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,28 +250,6 @@ class EscapeBoost:
     """The gate's stage."""
     name: str = "escape-boost"
 
-    def __post_init__(self) -> None:
-        self._phase_speeds()
-        self._phase_floors()
-        self._caps()
-        self._stage_floors()
-
-    def _table(self, name: str, key: Callable[[str], K], form: str) -> dict[K, float]:
-        text = getattr(self.options, name)
-        return table(text, key, number, where=f"{BOOST}.{name}", form=form)
-
-    def _phase_speeds(self) -> dict[int, float]:
-        return self._table("phase_speeds", positive, "phase:speed")
-
-    def _phase_floors(self) -> dict[int, float]:
-        return self._table("phase_floors", positive, "phase:speed")
-
-    def _caps(self) -> dict[float, float]:
-        return self._table("penalty_caps", number, "penalty:most")
-
-    def _stage_floors(self) -> dict[int, float]:
-        return self._table("stage_floors", count, "stage:speed")
-
     @property
     def metric(self) -> str:
         """What the adaptive part looks at."""
@@ -338,8 +273,13 @@ class EscapeBoost:
         options = self.options
         aims = (options.low_speed, options.high_speed) if options.adaptive else ()
         speeds = (self.setting.default, options.floor, *aims)
-        tables = (self._phase_speeds(), self._phase_floors(), self._stage_floors())
-        values = {*speeds, *(v for one in tables for v in one.values()), *self._caps().values()}
+        tables = (
+            options.phase_speeds,
+            options.phase_floors,
+            options.stage_floors,
+            options.penalty_caps,
+        )
+        values = {*speeds, *(value for table in tables for _, value in table)}
         return tuple(self.setting.to(value) for value in sorted(values))
 
     def initial(self) -> BoostState:
@@ -350,14 +290,14 @@ class EscapeBoost:
         self, iteration: int, *, penalty: float, stage: int = 0, recent: tuple[float, ...] = ()
     ) -> float:
         """Return the boost of an iteration, from 1."""
-        phase = self.curriculum.phase_at(iteration)
-        floor = self._phase_floors().get(phase, self.options.floor)
-        value = max(self._phase_speeds().get(phase, self.setting.default), floor)
+        options, phase = self.options, self.curriculum.phase_at(iteration)
+        floor = dict(options.phase_floors).get(phase, options.floor)
+        value = max(dict(options.phase_speeds).get(phase, self.setting.default), floor)
         aim = self._aim(iteration, recent)
         if aim is not None:
-            value = max(min(value, aim), floor, self._stage_floors().get(stage, 0.0))
-        most = [cap for threshold, cap in self._caps().items() if penalty >= threshold]
-        return min([value, *most])
+            value = max(min(value, aim), floor, dict(options.stage_floors).get(stage, 0.0))
+        caps = [cap for threshold, cap in options.penalty_caps if penalty >= threshold]
+        return min([value, *caps])
 
     def _aim(self, iteration: int, recent: tuple[float, ...]) -> float | None:
         options = self.options

@@ -1,11 +1,9 @@
-"""The penalty gate: the engine's gate with the laboratory's criteria, told in full."""
+"""The penalty gate: the gate of `schedule` with the fish's criteria, all of them explained."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TypeVar
 
 from longhaul.core.control import Decision, View
 from longhaul.core.errors import ConfigError
@@ -13,9 +11,7 @@ from longhaul.core.metrics import Metric
 from longhaul.core.settings import Assignment, Setting
 from longhaul.schedule.criterion import Criterion, Limit, Verdict
 from longhaul.schedule.gate import Gate, GateState
-from longhaul.tasks.fish.training.options import GateOptions, count, number, positive, table, word
-
-V = TypeVar("V")
+from longhaul.tasks.fish.training.options import GateOptions, lowered
 
 WHERE = "options.training.gate"
 NAME = "penalty"
@@ -36,7 +32,7 @@ METRICS = (
     Metric("gate/penalty_failure_detected", "1 if the evaluation was a failure"),
     Metric("gate/penalty_failure_tolerance", "failures in a row after which the stage falls"),
     Metric("gate/penalty_shut", "evaluations in a row without progress"),
-    Metric("gate/penalty_alarm", "1 while that is more than is worth waiting for"),
+    Metric("gate/penalty_alarm", "1 while that is more than options.training.gate.alarm_after"),
     Metric("gate/penalty_last_success", "iteration of the last success"),
     Metric("gate/penalty_rolling_p10_median", "median of p10 that was compared"),
     Metric("gate/penalty_rolling_early_death_median", "median of early deaths that was compared"),
@@ -47,7 +43,7 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class PenaltyGateState:
-    """The gate's own state, how long it has been shut, and when it last saw a success."""
+    """The gate's state, evaluations without progress, and the iteration of the last success."""
 
     gate: GateState = field(default_factory=GateState)
     shut: int = 0
@@ -93,9 +89,7 @@ class PenaltyGate:
             ),
             patience=options.required_successes,
             tolerance=options.failure_tolerance,
-            tolerance_by_category=_by_type(
-                options.failure_tolerance_by_stage, "failure_tolerance_by_stage", positive
-            ),
+            tolerance_by_category=lowered(options.failure_tolerance_by_stage),
             freeze=options.freeze_iterations,
             success_freeze=options.success_freeze_iterations,
             lock_until=options.lock_iteration if options.lock_iteration > 0 else lock_until,
@@ -110,9 +104,9 @@ class PenaltyGate:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The figures of an evaluation.
+        """The metrics of an evaluation.
 
-        The type of the tail's stage is not among them: the gate wants it as it was in the
+        The type of the tail's stage is not among them: the gate needs its value during the
         iteration, before the queue that writes it moves on.
         """
         category = self.gate.category
@@ -138,7 +132,7 @@ class PenaltyGate:
         return PenaltyGateState()
 
     def decide(self, state: PenaltyGateState, view: View) -> Decision[PenaltyGateState]:
-        """Judge an evaluation, move the stage by at most one, and tell every criterion."""
+        """Judge an evaluation, move the stage by at most one, and explain every criterion."""
         before = view.settings[self.gate.setting]
         decision = self.gate.decide(state.gate, view)
         if not decision.why:
@@ -175,9 +169,9 @@ class PenaltyGate:
     def _why(self, why: str, verdicts: tuple[Verdict, ...], state: PenaltyGateState) -> str:
         """Return the event with every criterion, and the alarm with those that block."""
         needed = len(self.gate.success)
-        told = [f"success if {verdict}" for verdict in verdicts[:needed]]
-        told += [f"failure if {verdict}" for verdict in verdicts[needed:]]
-        text = f"{why.partition(';')[0]}; {'; '.join(told)}"
+        explained = [f"success if {verdict}" for verdict in verdicts[:needed]]
+        explained += [f"failure if {verdict}" for verdict in verdicts[needed:]]
+        text = f"{why.partition(';')[0]}; {'; '.join(explained)}"
         if state.shut > self.alarm_after:
             blocking = [str(v) for v in verdicts[:needed] if not v.holds]
             blocking += [str(v) for v in verdicts[needed:] if v.holds]
@@ -218,42 +212,22 @@ class PenaltyGate:
 def success_criteria(options: GateOptions) -> tuple[Criterion, ...]:
     """Return what must all hold for a success."""
     counted, shared = first_step_metrics(options)
-    criteria = [
-        Criterion(
-            counted,
-            "<=",
-            options.success_step_one,
-            by_category={
-                **_by_type(options.success_step_one_by_stage, "success_step_one_by_stage", count)
-            },
-        )
-    ]
-    ratios = _by_type(
-        options.success_step_one_ratio_by_stage, "success_step_one_ratio_by_stage", number
-    )
+    by_type = lowered(options.success_step_one_by_stage)
+    criteria = [Criterion(counted, "<=", options.success_step_one, by_category={**by_type})]
+    ratios = lowered(options.success_step_one_ratio_by_stage)
     if options.success_step_one_ratio > 0 or ratios:
         ratio = options.success_step_one_ratio or 1.0
         criteria.append(Criterion(shared, "<=", ratio, by_category=ratios))
-    early = _by_type(options.success_early_death_by_stage, "success_early_death_by_stage", number)
-    windows = _by_type(
-        options.success_early_death_window_by_stage, "success_early_death_window_by_stage", positive
-    )
-    criteria.append(Criterion(EARLY, "<=", options.success_early_death, by_category=early))
+    early = lowered(options.success_early_death_by_stage)
+    windows = lowered(options.success_early_death_window_by_stage)
+    instant = Criterion(EARLY, "<=", options.success_early_death, by_category=early)
+    criteria.append(instant)
     if options.success_early_death_window > 1 or any(w > 1 for w in windows.values()):
-        criteria.append(
-            Criterion(
-                EARLY,
-                "<=",
-                options.success_early_death,
-                window=max(options.success_early_death_window, 1),
-                by_category=early,
-                # A window of 1 looks at nothing the value itself does not say.
-                window_by_category={name: w for name, w in windows.items() if w > 1},
-            )
-        )
-    p10 = _by_type(
-        options.success_first_death_p10_by_stage, "success_first_death_p10_by_stage", number
-    )
+        # A window of 1 adds nothing to the criterion on the value itself.
+        longer = {name: window for name, window in windows.items() if window > 1}
+        window = max(options.success_early_death_window, 1)
+        criteria.append(replace(instant, window=window, window_by_category=longer))
+    p10 = lowered(options.success_first_death_p10_by_stage)
     if options.success_p10 > 0 or p10:
         criteria.append(
             Criterion(
@@ -262,11 +236,7 @@ def success_criteria(options: GateOptions) -> tuple[Criterion, ...]:
                 options.success_p10,
                 window=options.success_median_window,
                 by_category=p10,
-                window_by_category=_by_type(
-                    options.success_p10_median_window_by_stage,
-                    "success_p10_median_window_by_stage",
-                    positive,
-                ),
+                window_by_category=lowered(options.success_p10_median_window_by_stage),
                 overall_until_full=True,
             )
         )
@@ -278,7 +248,3 @@ def first_step_metrics(options: GateOptions) -> tuple[str, str]:
     if options.step_one == "excess":
         return "eval/step_one_excess", "eval/step_one_excess_ratio"
     return "eval/step_one_death_count", "eval/step_one_death_ratio"
-
-
-def _by_type(text: str, name: str, value: Callable[[str], V]) -> dict[str, V]:
-    return table(text, word, value, where=f"{WHERE}.{name}", form="type:value")

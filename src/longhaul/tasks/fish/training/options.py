@@ -1,12 +1,15 @@
-"""What can be said in a configuration about how a run changes: curriculum, penalty, boost, gate."""
+"""Options of what changes during a run: curriculum, penalty, boost, gate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from longhaul.core.errors import ConfigError
+
+V = TypeVar("V")
 
 
 def _demand(where: str, name: str, value: float, *, low: float) -> None:
@@ -14,22 +17,42 @@ def _demand(where: str, name: str, value: float, *, low: float) -> None:
         raise ConfigError(f"{where}.{name} = {value} must be at least {low:g}")
 
 
+def _demand_pairs(where: str, name: str, pairs: Iterable[tuple[float, float]], low: float) -> None:
+    """Refuse a key below `low`, a duplicate key, and a value that is not finite."""
+    seen: set[float] = set()
+    for key, value in pairs:
+        _demand(where, name, key, low=low)
+        if key in seen:
+            raise ConfigError(f"{where}.{name}: duplicate entry {key:g}")
+        if not math.isfinite(value):
+            raise ConfigError(f"{where}.{name}: the value of {key:g} must be finite, not {value}")
+        seen.add(key)
+
+
+def lowered(by_type: Mapping[str, V]) -> dict[str, V]:
+    """Return values by the type of a tail stage; the case of a type does not matter."""
+    found = {stage_type.lower(): value for stage_type, value in by_type.items()}
+    if len(found) != len(by_type):
+        raise ConfigError(f"duplicate entry in {sorted(by_type)}; the case does not matter")
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class LadderOptions:
     """The density penalty, phase by phase."""
 
     before: float = 0.0
-    """The penalty before phase 1, from which a ramp in it would begin."""
+    """The penalty before phase 1, where a ramp in phase 1 begins."""
     phase_targets: tuple[float, ...] = ()
     """One penalty per phase of the curriculum; empty: it stays as `reward.density_penalty` says."""
     ramp_phases: tuple[int, ...] = ()
-    """Phases, from 1, that climb from the target before in a straight line; others jump."""
+    """Phases, from 1, that rise linearly from the previous target; others jump."""
     phase_plateaus: tuple[int, ...] = ()
-    """Iterations for which a ramp phase waits first; one per phase, or empty."""
+    """Iterations before the rise of a ramp phase; one per phase, or empty."""
     lock_value: float = 0.0
-    """The most the penalty may be up to the iteration `lock_until`."""
+    """Highest penalty up to the iteration `lock_until`."""
     lock_until: int = 0
-    """The last iteration with that cap; 0: no cap. A gate without a lock of its own takes this."""
+    """The last iteration with that cap; 0: no cap. It is also the default of the gate's lock."""
 
     def __post_init__(self) -> None:
         where = "options.training.ladder"
@@ -49,20 +72,21 @@ class LadderOptions:
 class BoostOptions:
     """The speed fish start with, phase by phase; suites always have their own."""
 
-    phase_speeds: str = ""
-    """Speeds of single phases, `phase:speed,...`; others have `start.escape_boost_speed`."""
-    phase_floors: str = ""
-    """The least of single phases, `phase:speed,...`; others have `floor`."""
+    phase_speeds: tuple[tuple[int, float], ...] = ()
+    """Speeds of single phases, `[[phase, speed], ...]`; others have `start.escape_boost_speed`."""
+    phase_floors: tuple[tuple[int, float], ...] = ()
+    """Lowest boost of single phases, `[[phase, speed], ...]`; others have `floor`."""
     floor: float = 0.0
-    """The least the boost may be."""
-    penalty_caps: str = ""
-    """`penalty:most,...`: while the density penalty is at least that, the boost is at most this."""
+    """Lowest boost."""
+    penalty_caps: tuple[tuple[float, float], ...] = ()
+    """`[[penalty, cap], ...]`: while the density penalty is at least `penalty`, the boost is at
+    most `cap`."""
     adaptive: bool = False
     """Lower the boost towards `low_speed` or `high_speed` by how early training fish die."""
     window: int = 4
-    """adaptive: iterations that are looked at."""
+    """adaptive: iterations to average over."""
     use_mean: bool = False
-    """adaptive: take their mean instead of their median."""
+    """adaptive: use their mean instead of their median."""
     min_iteration: int = 12
     """adaptive: the first iteration to act in."""
     lower_p10: float = 12.0
@@ -70,22 +94,27 @@ class BoostOptions:
     upper_p10: float = 18.0
     """adaptive: above this aim at `high_speed`."""
     low_speed: float = 0.76
-    """adaptive: the speed of hard times."""
+    """adaptive: the target while fish die early."""
     high_speed: float = 0.8
-    """adaptive: the speed of easy times."""
-    stage_floors: str = ""
-    """The least at the gate's stages, `stage:speed,...`, stages from 0."""
+    """adaptive: the target while fish die late."""
+    stage_floors: tuple[tuple[int, float], ...] = ()
+    """Lowest boost at the gate's stages, `[[stage, speed], ...]`, stages from 0."""
     counts_step_one: bool = False
-    """adaptive: look at all first deaths, as the original did. A third of all schools lose a
-    doomed fish in the first step, so that the p10 of those is 1 whatever the fish learn."""
+    """adaptive: use all first deaths, as the original did. A third of all schools lose a doomed
+    fish in the first step, so the p10 of those is 1 whatever the fish learn."""
 
     def __post_init__(self) -> None:
-        _demand("options.training.boost", "window", self.window, low=1)
+        where = "options.training.boost"
+        _demand(where, "window", self.window, low=1)
+        _demand_pairs(where, "phase_speeds", self.phase_speeds, low=1)
+        _demand_pairs(where, "phase_floors", self.phase_floors, low=1)
+        _demand_pairs(where, "stage_floors", self.stage_floors, low=0)
+        _demand_pairs(where, "penalty_caps", self.penalty_caps, low=0)
 
 
 @dataclass(frozen=True, slots=True)
 class GateOptions:
-    """How far up the penalty's ladder a run may climb, judged after every evaluation."""
+    """The highest phase of the penalty's ladder in use, decided after every evaluation."""
 
     phase_allowance: tuple[int, ...] = ()
     """The highest phase, from 1, of the gate's stages 0, 1, 2, ...; empty: no gate."""
@@ -100,15 +129,15 @@ class GateOptions:
     step_one: Literal["excess", "all"] = "excess"
     """Which deaths of the first step count: those beyond the unavoidable ones, or all."""
     success_step_one: int = 7
-    """At most so many of them."""
+    """Most such deaths."""
     success_step_one_ratio: float = 0.0
-    """At most this share of all fish; 0: does not count."""
+    """Largest share of all fish; 0: not a criterion."""
     success_early_death: float = 0.10
-    """At most this share dead before step 100."""
+    """Largest share of fish dead before step 100."""
     success_early_death_window: int = 2
-    """Above 1: the median of so many evaluations must pass as well."""
+    """Above 1: the median of this many evaluations must pass as well."""
     success_p10: float = 120.0
-    """The median of p10 must be at least this; 0 or less: does not count."""
+    """Lowest median of p10; 0 or less: not a criterion."""
     success_median_window: int = 4
     """Evaluations of that median."""
     failure_p10: float = 95.0
@@ -117,24 +146,41 @@ class GateOptions:
     """A worst episode with fewer survivors is a failure."""
     failure_tolerance: int = 2
     """Failures in a row after which the stage falls by one."""
-    success_early_death_by_stage: str = ""
-    """Other limits while a tail stage of a type is on: `type:value,...`; so with all of these."""
-    success_early_death_window_by_stage: str = ""
-    """Other windows of the early deaths, over the evaluations of that type."""
-    failure_tolerance_by_stage: str = ""
-    """Other tolerances."""
-    success_first_death_p10_by_stage: str = ""
-    """Other limits of p10."""
-    success_p10_median_window_by_stage: str = ""
-    """Other windows of p10's median; until they are full, that over all types counts."""
-    success_step_one_by_stage: str = ""
-    """Other limits of the deaths in the first step."""
-    success_step_one_ratio_by_stage: str = ""
-    """Other limits of their share."""
+    success_early_death_by_stage: Mapping[str, float] = field(default_factory=dict)
+    """Limits of early deaths by the type of the current tail stage, `{type = value}`, in place of
+    `success_early_death`. The keys below have the same form."""
+    success_early_death_window_by_stage: Mapping[str, int] = field(default_factory=dict)
+    """Windows of the early deaths, over the evaluations of that type."""
+    failure_tolerance_by_stage: Mapping[str, int] = field(default_factory=dict)
+    """Failures in a row after which the stage falls."""
+    success_first_death_p10_by_stage: Mapping[str, float] = field(default_factory=dict)
+    """Limits of p10."""
+    success_p10_median_window_by_stage: Mapping[str, int] = field(default_factory=dict)
+    """Windows of p10's median; until one is full, the median over all types counts."""
+    success_step_one_by_stage: Mapping[str, int] = field(default_factory=dict)
+    """Limits of the deaths in the first step."""
+    success_step_one_ratio_by_stage: Mapping[str, float] = field(default_factory=dict)
+    """Limits of their share."""
     alarm_after: int = 3
-    """Tell of a gate that made no progress for more than so many evaluations."""
+    """Warn about a gate that made no progress for more than this many evaluations."""
     infeasible: Literal["refuse", "warn"] = "refuse"
-    """What to do with a gate that can never open: refuse to train, or say so and train."""
+    """What to do with a gate that can never open: refuse to train, or warn and train."""
+
+    def __post_init__(self) -> None:
+        where = "options.training.gate"
+        by_type: dict[str, Mapping[str, float]] = {
+            "success_early_death_by_stage": self.success_early_death_by_stage,
+            "success_first_death_p10_by_stage": self.success_first_death_p10_by_stage,
+            "success_step_one_ratio_by_stage": self.success_step_one_ratio_by_stage,
+            "success_step_one_by_stage": self.success_step_one_by_stage,
+            "failure_tolerance_by_stage": self.failure_tolerance_by_stage,
+            "success_early_death_window_by_stage": self.success_early_death_window_by_stage,
+            "success_p10_median_window_by_stage": self.success_p10_median_window_by_stage,
+        }
+        for name, values in by_type.items():
+            low = 1 if name.startswith("failure") or "window" in name else 0
+            for stage_type, value in values.items():
+                _demand(where, f"{name}.{stage_type}", value, low=low)
 
     @property
     def is_on(self) -> bool:
@@ -143,87 +189,54 @@ class GateOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingOptions:
-    """How a run changes while it goes on."""
+class SchoolPhase:
+    """A phase of the curriculum."""
 
-    curriculum: str = ""
-    """`fish:iterations,...`: how many fish train for how long; the iterations must add up to
-    `total_iterations`. Empty: `fish` fish all the time."""
-    entropy_windows: str = ""
-    """Entropy weights in windows of iterations, `a-b:value`, `a:value` or `a+:value`, by commas;
-    later ones win, and outside of all `learn.ent_coef` holds."""
+    fish: int
+    """Fish of a school."""
+    iterations: int
+    """Length of the phase."""
+
+    def __post_init__(self) -> None:
+        _demand("options.training.curriculum", "fish", self.fish, low=1)
+        _demand("options.training.curriculum", "iterations", self.iterations, low=1)
+
+
+@dataclass(frozen=True, slots=True)
+class IterationWindow:
+    """Iterations `first` to `last`, both included and counted from 1, with the value in them."""
+
+    first: int
+    value: float
+    last: int = 0
+    """0: until the end of the run."""
+
+    def __post_init__(self) -> None:
+        where = "options.training.entropy_windows"
+        _demand(where, "first", self.first, low=1)
+        _demand(where, "last", self.last or self.first, low=self.first)
+        if not math.isfinite(self.value):
+            raise ConfigError(f"{where}.value must be finite, not {self.value}")
+
+    def holds(self, iteration: int) -> bool:
+        """Whether an iteration, from 1, lies in the window."""
+        return self.first <= iteration <= (self.last or iteration)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOptions:
+    """What changes during a run."""
+
+    curriculum: tuple[SchoolPhase, ...] = ()
+    """Phases with their numbers of fish, `[{fish = 15, iterations = 10}, ...]`; the iterations
+    must add up to `total_iterations`. Empty: `fish` fish all the time."""
+    entropy_windows: tuple[IterationWindow, ...] = ()
+    """Entropy coefficients in windows of iterations, `[{first = 10, last = 20, value = 0.01},
+    ...]`; without `last`, until the end. Of windows that overlap the last one counts. Outside of
+    all windows `learn.ent_coef` holds."""
     ladder: LadderOptions = field(default_factory=LadderOptions)
     """The density penalty, phase by phase."""
     boost: BoostOptions = field(default_factory=BoostOptions)
     """The speed fish start with, phase by phase."""
     gate: GateOptions = field(default_factory=GateOptions)
-    """How far up the penalty's ladder the run may climb."""
-
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-def parts(text: str) -> Iterator[str]:
-    """Yield what stands between the commas; nothing for an empty text."""
-    if text.strip():
-        yield from (part.strip() for part in text.split(","))
-
-
-def pairs(
-    text: str, key: Callable[[str], K], value: Callable[[str], V], *, where: str, form: str
-) -> tuple[tuple[K, V], ...]:
-    """Return `key:value` pairs in order; `form` tells the user how they are written."""
-    found = []
-    for part in parts(text):
-        before, colon, after = part.partition(":")
-        if not colon:
-            raise ConfigError(f"{where}: {part!r} has no colon; write {form}")
-        try:
-            found.append((key(before.strip()), value(after.strip())))
-        except ValueError as error:
-            raise ConfigError(f"{where}: {part!r}: {error}; write {form}") from None
-    return tuple(found)
-
-
-def table(
-    text: str, key: Callable[[str], K], value: Callable[[str], V], *, where: str, form: str
-) -> dict[K, V]:
-    """Return `key:value` pairs as a table; a key may stand there once."""
-    found: dict[K, V] = {}
-    for name, held in pairs(text, key, value, where=where, form=form):
-        if name in found:
-            raise ConfigError(f"{where}: {name!r} stands there twice")
-        found[name] = held
-    return found
-
-
-def positive(text: str) -> int:
-    """Return a whole number of at least 1."""
-    number = int(text)
-    if number < 1:
-        raise ValueError(f"{number} is not at least 1")
-    return number
-
-
-def count(text: str) -> int:
-    """Return a whole number of at least 0."""
-    number = int(text)
-    if number < 0:
-        raise ValueError(f"{number} is below 0")
-    return number
-
-
-def number(text: str) -> float:
-    """Return a finite number."""
-    found = float(text)
-    if not abs(found) < float("inf"):
-        raise ValueError(f"{text} is not finite")
-    return found
-
-
-def word(text: str) -> str:
-    """Return a name in small letters; an empty one is refused."""
-    if not text:
-        raise ValueError("the name is empty")
-    return text.lower()
+    """The highest phase of the penalty's ladder in use."""

@@ -1,4 +1,4 @@
-"""The original's training view: one fish is looked at, and its action is done by the school."""
+"""The original's training view: one fish is observed, and the school takes its action."""
 
 from __future__ import annotations
 
@@ -87,8 +87,7 @@ def broadcast_envs(
 class BroadcastSchools:
     """Schools behind the `BatchedEnv` protocol, one row each.
 
-    The reward is the mean over all fish, dead ones counting nothing; fish are looked at in turn
-    or at random.
+    The reward is the mean over all fish, 0 for dead ones; fish are observed in turn or at random.
     """
 
     def __init__(self, factory: BroadcastFactory, count: int) -> None:
@@ -159,7 +158,7 @@ class BroadcastSchools:
             self._look(env)
 
     def ending(self, env: int) -> Ending:
-        """Tell how the episode of `env`, which is over, ended."""
+        """Return how the episode of `env`, which is over, ended."""
         return self._schools.ending(env)
 
     def configure(self, settings: Settings) -> None:

@@ -149,8 +149,8 @@ def is_caught(fish: Array, predators: Array, env: int, row: int) -> bool:
 def move_predators(world: FishWorld, env: int, rules: FishRules) -> None:
     """Move the predators of one school.
 
-    Before the fish: a homing one goes for where they were, so that its first step does not
-    depend on what they do and one can say which deaths nothing could have avoided.
+    Before the fish: a homing one follows their last positions. Its first step does not depend on
+    their actions, so the deaths that no action avoids are known.
     """
     for number in range(world.predators.shape[1]):
         if rules.homing > _ZERO:

@@ -125,7 +125,7 @@ def _show_predator(
 ) -> float:
     """Write one predator in the fish's frame and return its distance.
 
-    An unseen one is as far as can be seen, and met as late as is told.
+    An unseen one is shown at the largest distance and the latest time of approach.
     """
     across, along = way
     speed_x, speed_y = speed

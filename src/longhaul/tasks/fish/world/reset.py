@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from longhaul.core.env import Array
 from longhaul.envs.native.jit import entry, kernel
-from longhaul.tasks.fish.options import FishStartOptions
+from longhaul.tasks.fish.options import FishStartOptions, sector_table
 from longhaul.tasks.fish.world.dynamics import fall, keep_inside
 from longhaul.tasks.fish.world.world import (
     FISH_BOUNCE,
@@ -51,8 +51,8 @@ class Draws(NamedTuple):
 def make_plan(start: FishStartOptions) -> ResetPlan:
     """Return the start options as the kernels read them."""
     return ResetPlan(
-        headings=start.headings().table(),
-        speeds=start.speeds().table(),
+        headings=sector_table(start.headings()),
+        speeds=sector_table(start.pre_roll_speed_bias),
         spawn_jitter=min(start.spawn_jitter, _SPAWN),
         steps=start.pre_roll_steps,
         angle_jitter=start.pre_roll_angle_jitter,
@@ -75,7 +75,7 @@ def draw(
     hunts: tuple[int, ...],
     boost: float,
 ) -> Draws:
-    """Draw one start; `hunts` tells how many numbers each predator takes.
+    """Draw one start; `hunts` holds how many numbers each predator takes.
 
     One call for many numbers continues a generator's stream as that many calls would.
     """

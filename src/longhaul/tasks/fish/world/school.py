@@ -20,6 +20,7 @@ from longhaul.tasks.fish.world.reset import draw, hunt_draws, make_plan, place_s
 from longhaul.tasks.fish.world.starts import (
     ATTEMPTS,
     FishStart,
+    JointBias,
     PositionStart,
     SeedStart,
     ThrownStart,
@@ -42,11 +43,11 @@ from longhaul.tasks.fish.world.world import (
 DEATH_STEPS = "death_steps"
 """The fact of an episode that holds the step each fish died in, -1 for survivors."""
 FIRST_STEP_PLACES = "step_one_places"
-"""The fact that tells where the fish were that died in the first step, `{fish: [x, y]}`."""
+"""The fact with the positions of fish that died in the first step, `{fish: [x, y]}`."""
 START_NAME = "start"
 """The fact of an episode that names the bad start it began from."""
 FORCED = "forced"
-"""The reason of an episode that was cut so that the next start could be dealt."""
+"""The reason of an episode that was cut to deal the next start."""
 
 _NO_ACTIONS = np.empty(0, np.int64)
 
@@ -71,7 +72,7 @@ class SchoolFactory:
     follows_settings: bool = True
     """Whether settings change the world; a fixed suite of episodes must stay as it is."""
     keeps_facts: bool = False
-    """Whether episodes tell every fish's death step, which the logs of training need not hold."""
+    """Whether episodes hold every fish's death step, which the logs of training do not need."""
     library: tuple[tuple[str, FishStart], ...] = ()
     """The bad starts that `("tail", name)` stands for."""
 
@@ -125,7 +126,7 @@ class Schools:
         self._keeps_facts = factory.keeps_facts
         self._library = dict(factory.library)
         self._names = [""] * count  # of the bad start each episode began from
-        self._joint = options.start.joint()
+        self._joint = JointBias(options.start.joint_bias)
         self._world = empty_world(options, count)
         self._rules = make_rules(options)
         self._plan = make_plan(options.start)
@@ -172,7 +173,7 @@ class Schools:
 
     def bind(self, slots: StepBuffers) -> None:
         """Write into these arrays, `count * spec.rows` rows, env-major."""
-        # The kernels always write all terms; nobody reads those the reward does not have.
+        # The kernels always write all terms; those the reward does not have are not read.
         terms = {name: np.zeros_like(slots.reward) for name in ORIGINAL_TERMS} | slots.terms
         self._rows = StepArrays(
             slots.obs["obs"],
@@ -201,7 +202,7 @@ class Schools:
         step_schools(self._world, self._rows, self._rules, schools, actions)
 
     def ending(self, env: int) -> Ending:
-        """Tell how the episode of `env`, which is over, ended."""
+        """Return how the episode of `env`, which is over, ended."""
         deaths = self.death_steps(env)
         died = deaths[deaths > 0]
         alive = len(deaths) - len(died)
@@ -324,13 +325,13 @@ class Schools:
             return read_start(value)
         if name not in self._library:
             raise EnvError(
-                f"start {name} is not in the tail files of this run; they have changed since it "
-                "began, or are others"
+                f"start {name} is not in the tail files of this run; the files or their paths have "
+                "changed since it began"
             )
         return self._library[name]
 
     def _redraw(self, env: int, seed: int, boost: float, throws: NDArray[np.float64]) -> None:
-        """Draw other starts until one is wanted; what the seed drew first counts as well."""
+        """Draw further starts until one is accepted; the first is the seed's own."""
         for attempt in range(ATTEMPTS - 1):
             _, _, across, along = self._world.predators[env, 0].tolist()
             if self._joint.accepts((across, along), seed, attempt):

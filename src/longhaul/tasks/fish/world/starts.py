@@ -1,4 +1,4 @@
-"""Starts that can be written down: an episode again, a throw of the predator, a whole position.
+"""Starts as values: the start of a seed, a velocity of the predator, a complete position.
 
 As a value of the setting `env.starts`, and in files, a start is a tuple that begins with its kind:
 `("seed", seed)`, `("seed", seed, boost)` or `("seed", seed, boost, size)`;
@@ -66,7 +66,7 @@ class ThrownStart:
 
 @dataclass(frozen=True, slots=True)
 class PositionStart:
-    """Everybody's place and velocity; float32 numbers come back exactly."""
+    """Positions and velocities of all bodies; float32 numbers are kept exactly."""
 
     fish: tuple[Body, ...]
     predators: tuple[Body, ...]
@@ -133,16 +133,26 @@ def _shortened(value: Start) -> str:
 
 
 ATTEMPTS = 64
-"""Starts drawn before the last one is taken as it is."""
+"""Most starts drawn; the last one is always taken."""
 _MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class VelocityRange:
-    """Headings in degrees, which may pass through 0, and speeds; each from, up to but without."""
+    """Headings in degrees, which may pass through 0, and speeds; lower ends included."""
 
     angles: tuple[float, float] = (0.0, 360.0)
-    speeds: tuple[float, float] = (0.0, float("inf"))
+    speeds: tuple[float, float] = (0.0, math.inf)
+    weight: float = 1.0
+
+    def check(self, where: str) -> VelocityRange:
+        """Return the range, or refuse negative limits and weights; `where` names the option."""
+        if not min(*self.angles, *self.speeds) >= 0 or not 0 <= self.weight < math.inf:
+            raise ConfigError(
+                f"{where}: the range {list(self.angles)}, {list(self.speeds)} with weight "
+                f"{self.weight} needs angles, speeds and a finite weight of 0 or more"
+            )
+        return self
 
     def holds(self, velocity: Velocity) -> bool:
         """Whether a velocity is in both ranges."""
@@ -156,48 +166,21 @@ class VelocityRange:
 class JointBias:
     """Weights of ranges; the first that holds counts, and 1 where none does."""
 
-    cells: tuple[tuple[VelocityRange, float], ...] = ()
-
-    @staticmethod
-    def parse(text: str, *, where: str) -> JointBias:
-        """Read `angles/speeds:weight,...`, as in `90-150/1.8-3.0:0.1,330-30/0-1:2`."""
-        cells = []
-        for part in filter(None, (part.strip() for part in text.split(","))):
-            ranges, colon, weight = part.partition(":")
-            angles, slash, speeds = ranges.partition("/")
-            try:
-                if not (colon and slash):
-                    raise ValueError
-                cells.append((VelocityRange(_pair(angles), _pair(speeds)), float(weight)))
-            except ValueError:
-                raise ConfigError(
-                    f"{where}: {part!r} is not of the form low-high/low-high:weight with headings "
-                    "in degrees, then speeds"
-                ) from None
-            if not 0 <= cells[-1][1] < float("inf"):
-                raise ConfigError(f"{where}: {part!r} needs a weight of 0 or more")
-        return JointBias(tuple(cells))
+    cells: tuple[VelocityRange, ...] = ()
 
     def weight(self, velocity: Velocity) -> float:
         """Return how often starts with this velocity are wanted, next to others."""
-        return next((weight for cell, weight in self.cells if cell.holds(velocity)), 1.0)
+        return next((cell.weight for cell in self.cells if cell.holds(velocity)), 1.0)
 
     def accepts(self, velocity: Velocity, seed: int, attempt: int) -> bool:
         """Whether to begin with this velocity or to draw another start; the seed decides."""
-        highest = max(1.0, *(weight for _, weight in self.cells))
+        highest = max(1.0, *(cell.weight for cell in self.cells))
         return _share(seed, 2 * attempt + 1) * highest < self.weight(velocity)
 
 
 def redrawn_seed(seed: int, attempt: int) -> int:
     """Return the seed of the start drawn after `attempt` others; the first is the seed's own."""
     return seed if attempt == 0 else _mixed(seed, 2 * attempt) >> 1
-
-
-def _pair(text: str) -> tuple[float, float]:
-    low, dash, high = text.partition("-")
-    if not dash or float(low) < 0 or float(high) < 0:
-        raise ValueError
-    return float(low), float(high)
 
 
 def _share(seed: int, number: int) -> float:

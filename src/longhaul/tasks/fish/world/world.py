@@ -29,7 +29,7 @@ FISH_ACCELERATION = single(1.0)
 FISH_BRAKE = single(0.9)
 FISH_BOUNCE = single(0.5)
 STANDSTILL = single(0.01)
-"""Below this speed a fish has no direction of its own and points along +x."""
+"""Below this speed a fish's heading is +x."""
 TURN_COSINE = single(np.cos(np.pi / 6))
 TURN_SINE = single(np.sin(np.pi / 6))
 CAPTURE = single(0.7)
@@ -45,14 +45,14 @@ REWARD_SCALE = single(0.1)
 DEATH_REWARD = single(-50.0)
 """Of the original reward, which does not scale it."""
 HORIZON = single(3.0)
-"""Seconds up to which the time to the closest approach is told."""
+"""Longest time to the closest approach that is shown, in seconds."""
 
 FORWARD, LEFT, RIGHT, BRAKE, KEEP = range(5)
 ACTIONS = 5
 ACTION_NAMES = ("forward", "left", "right", "brake", "keep")
 
 ABSENT = -2
-"""The death step of a row that is no fish of the school."""
+"""The death step of an unused row."""
 SURVIVED = -1
 """The death step of a fish that is alive."""
 

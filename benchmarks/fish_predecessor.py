@@ -1,8 +1,8 @@
-"""The laboratory's environment as its predecessor ran it, to measure beside: one school in Python.
+"""The predecessor's environment in plain Python, for comparison: one school.
 
-Every fish is an object, every loop is Python's: over the fish to move and pay them and to show what
-they see, and over their neighbors inside. One fish is looked at, and its action is done by all.
-Equality with the compiled world is tested; speed is what it lacks.
+Every fish is an object, and Python loops over the fish and their neighbors compute movement, reward
+and observation. One fish is observed, and all fish take its action. Tests check that it equals the
+compiled world; it is only slower.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class PredecessorEnv(gym.Env[NDArray[np.float32], np.int64]):
 
     def __init__(self, options: FishOptions) -> None:
         self._options = options
-        # Only for the starts: they are drawn alike, so that the two worlds can be compared.
+        # Only for the starts: both worlds draw the same ones and can be compared.
         self._starts = SchoolFactory(options)(1)
         inputs = self._starts.spec.observation["obs"].shape
         self.observation_space = gym.spaces.Box(-10.0, 10.0, inputs, np.float32)
@@ -103,7 +103,7 @@ class PredecessorEnv(gym.Env[NDArray[np.float32], np.int64]):
     def step(
         self, action: np.int64 | int
     ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Let every live fish do the same."""
+        """Take the same action with every live fish."""
         self._elapsed += 1
         before = [fish for fish in self._fish if fish.alive]
         for fish in before:
@@ -123,7 +123,7 @@ class PredecessorEnv(gym.Env[NDArray[np.float32], np.int64]):
         return self._look(seen), reward / len(self._fish), over, False, {"alive": len(seen)}
 
     def _look(self, seen: list[NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Return what the next fish in turn sees; zeros if none is left."""
+        """Return the observation of the next fish in turn; zeros if none is left."""
         if not seen:
             return np.zeros(self.observation_space.shape or (), np.float32)
         shown = seen[self._pointer % len(seen)]

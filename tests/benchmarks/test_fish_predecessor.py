@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.fish_predecessor import PredecessorEnv
 from gymnasium.utils.env_checker import check_env
 
 from longhaul.core.env import StepBuffers
-from longhaul.tasks.fish.adapters.predecessor import PredecessorEnv
 from longhaul.tasks.fish.options import (
     FishOptions,
     FishRewardOptions,

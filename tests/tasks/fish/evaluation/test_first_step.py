@@ -8,14 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.tasks.fish.lab.clusters import (
-    NORTH_TO_NORTH_WEST,
-    Sector,
-    cluster,
-    moving_average,
-    slug,
-)
-from tests.tasks.fish.lab.deaths import death
+from longhaul.tasks.fish.evaluation.first_step import NORTH_TO_NORTH_WEST, Sector, cluster
+from longhaul.tasks.fish.lab.timeline import moving_average
+from tests.tasks.fish.deaths import death
 
 DEATHS = [
     *(death(95, 1.7, seed=1) for _ in range(4)),
@@ -91,11 +86,6 @@ def test_the_order_of_deaths_does_not_matter(
     assert cluster(deaths) == found
     assert sum(c.count for c in found.clusters) == found.total
     assert sum(c.share for c in found.clusters) == pytest.approx(1)
-
-
-def test_types_become_parts_of_tags() -> None:
-    assert slug("ne_b-2") == "ne_b-2"
-    assert slug("north east/é") == "north_east__"
 
 
 def test_the_moving_average_begins_with_the_first_count_and_bridges_gaps() -> None:

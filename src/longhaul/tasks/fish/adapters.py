@@ -23,7 +23,7 @@ from longhaul.tasks.fish.world.school import SchoolFactory
 from longhaul.tasks.fish.world.world import ACTIONS
 
 LARGEST_INPUT = 10.0
-"""Beyond any input: the fastest a predator can fall, relative to a fish, is told as 4."""
+"""Larger than any input: the highest speed of a predator relative to a fish is shown as 4."""
 FRAMES_PER_SECOND = 20
 Info = dict[str, Any]
 
@@ -184,9 +184,6 @@ def _listed_seeds(seed: int | list[int | None] | None, count: int) -> list[int |
     return [seed + env for env in range(count)] if isinstance(seed, int) else list(seed)
 
 
-Told = dict[str, Any]
-
-
 class FishParallelEnv(ParallelEnv[str, Floats, int]):  # type: ignore[misc]
     """Agents leave when they die; the others are truncated together at the time limit."""
 
@@ -220,8 +217,8 @@ class FishParallelEnv(ParallelEnv[str, Floats, int]):  # type: ignore[misc]
         return gym.spaces.Discrete(ACTIONS)
 
     def reset(
-        self, seed: int | None = None, options: Told | None = None
-    ) -> tuple[dict[str, Floats], dict[str, Told]]:
+        self, seed: int | None = None, options: Info | None = None
+    ) -> tuple[dict[str, Floats], dict[str, Info]]:
         """Begin the episode of `seed`, or the next of the last seed's series."""
         if seed is not None:
             self._seeds = np.random.default_rng(seed)
@@ -233,7 +230,7 @@ class FishParallelEnv(ParallelEnv[str, Floats, int]):  # type: ignore[misc]
     def step(
         self, actions: dict[str, int]
     ) -> tuple[
-        dict[str, Floats], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Told]
+        dict[str, Floats], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Info]
     ]:
         """Act with the fish that are there."""
         # A fish without an action stays where it is.
@@ -245,9 +242,9 @@ class FishParallelEnv(ParallelEnv[str, Floats, int]):  # type: ignore[misc]
         self.agents = [] if self._schools.over[0] else self._present()
         return (
             self._seen(acted),
-            self._told(acted, self._slots.reward),
-            self._told(acted, self._slots.terminated),
-            self._told(acted, self._slots.truncated),
+            self._column(acted, self._slots.reward),
+            self._column(acted, self._slots.terminated),
+            self._column(acted, self._slots.truncated),
             {agent: {} for agent in acted},
         )
 
@@ -271,5 +268,5 @@ class FishParallelEnv(ParallelEnv[str, Floats, int]):  # type: ignore[misc]
         obs = self._slots.obs["obs"]
         return {agent: obs[self._row[agent]].copy() for agent in agents}
 
-    def _told(self, agents: list[str], column: Array) -> dict[str, Any]:
+    def _column(self, agents: list[str], column: Array) -> dict[str, Any]:
         return {agent: column[self._row[agent]].item() for agent in agents}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from longhaul.tasks.fish.lab.records import FirstStepDeath
+from longhaul.tasks.fish.evaluation.first_step import FirstStepDeath
 
 
 def death(angle: float, pace: float, *, seed: int = 1, iteration: int = 8) -> FirstStepDeath:

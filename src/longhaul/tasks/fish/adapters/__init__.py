@@ -1,1 +1,0 @@
-"""The school for other libraries, and for the predecessor's policies."""
