@@ -33,7 +33,9 @@ INSTEAD = {
     r"\bheart beats\b": "heartbeat is recent",
     r"\bis wrong with it\b": "the fault",
 }
-PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), better) for pattern, better in INSTEAD.items())
+PATTERNS = tuple(
+    (re.compile(pattern, re.IGNORECASE), better) for pattern, better in INSTEAD.items()
+)
 
 
 def texts(paths: Iterable[Path]) -> Iterator[Path]:

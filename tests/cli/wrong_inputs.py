@@ -129,7 +129,7 @@ KEYS = (
     ("learn.gamma=1.5", "learn.gamma = 1.5 must be between 0 and 1"),
     ("collect.chunk=7", "must divide collect.num_steps"),
     ("env.runtime=threads", "there is no choice 'threads'"),
-    ("env.tier=A", "env.tier"),
+    ("env.tier=snapshot", "env.tier"),
     ("hints.silent=['nope']", "there is no rule 'nope'"),
     ("options.kwargs.foo=1", "does not take"),
     ("options.max_episode_steps=-1", "cannot be negative"),

@@ -84,7 +84,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
 
 def test_checkpoints_are_listed_with_what_is_wrong(run: RunDirectory, clock: FakeClock) -> None:
     store = CheckpointStore(
-        run.checkpoints, CheckpointConfig(), Stamp({}, facts={"tier": "A"}), clock.clocks()
+        run.checkpoints, CheckpointConfig(), Stamp({}, facts={"tier": "snapshot"}), clock.clocks()
     )
     for number in (1, 2):
         path = store.save(
@@ -95,4 +95,4 @@ def test_checkpoints_are_listed_with_what_is_wrong(run: RunDirectory, clock: Fak
     assert broken.manifest is None
     assert "not JSON" in broken.problem
     assert good.manifest is not None
-    assert good.manifest.facts == {"tier": "A"}
+    assert good.manifest.facts == {"tier": "snapshot"}

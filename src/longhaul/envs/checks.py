@@ -76,7 +76,7 @@ Trace = list[dict[str, str]]
 
 
 def check_seeds(source: EnvSource, *, seed: int = 1, steps: int = CHECK_STEPS) -> SeedCheck:
-    """Compare resets and short episodes that share a seed; a liar goes on as tier D."""
+    """Compare resets and short episodes that share a seed; a mismatch gives tier `none`."""
     actions = random_actions(source.spec, steps, seed)
     # The replay log is not wanted here, and a snapshot would hide what is looked for.
     plain = replace(source, spec=replace(source.spec, tier=Tier.NONE))

@@ -9,7 +9,7 @@ from longhaul.core.errors import ConfigError
 
 Runtime = Literal["auto", "serial", "batched", "processes"]
 StepOrder = Literal["lockstep", "first-come"]
-TierChoice = Literal["auto", "A", "B", "C", "D"]
+TierChoice = Literal["auto", "snapshot", "replay", "restart", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,12 @@ class EnvConfig:
     """Threads that share a batched environment's simulators; 0 takes one per core, at most 4.
     Results do not depend on it."""
     tier: TierChoice = "auto"
-    """How exactly a state can be restored: `A` native snapshot, `B` replay of seed and actions,
-    `C` at episode starts only, `D` not at all. `auto` takes what the environment declares."""
+    """How exactly a state can be restored: `snapshot` from its own bytes, `replay` by
+    replaying seed and actions, `restart` at episode starts only, `none` not at all. `auto` takes
+    what the environment declares."""
     check_seeds: bool = True
     """Before training, compare two resets and two short episodes with one seed; an environment
-    that differs is reported and run as tier D."""
+    that differs is reported and run as tier `none`."""
     order: StepOrder = "lockstep"
     """Who acts together: all environments in `lockstep`, or `first-come`, in worker processes,
     those that have answered first, which is faster where environments differ in speed. The latter

@@ -102,11 +102,11 @@ class Lockstep(ABC):
 
     @abstractmethod
     def _snapshots(self) -> State:
-        """Return the native state of all simulators (tier A)."""
+        """Return the native state of all simulators (tier snapshot)."""
 
     @abstractmethod
     def _restore(self, snapshots: State) -> None:
-        """Continue all simulators from their native state (tier A)."""
+        """Continue all simulators from their native state (tier snapshot)."""
 
     @abstractmethod
     def frame(self, env: int) -> NDArray[np.uint8] | None:
@@ -221,7 +221,7 @@ class Lockstep(ABC):
                 self._restore(state["snapshots"])
             case Tier.REPLAY:
                 self._replay(state["replay"])
-            case Tier.EPISODE | Tier.NONE:
+            case Tier.RESTART | Tier.NONE:
                 self._begin_anew()
                 return
         for name, flag in self._flags().items():

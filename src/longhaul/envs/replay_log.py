@@ -174,8 +174,8 @@ def replay_mismatch(where: str, found: str) -> EnvError:
     """Return the error for a replay that did not come back to where the run was."""
     return EnvError(
         f"{where}: replaying the saved seed and actions {found}, so the environment is not "
-        "reproducible (tier D), though it is declared tier B; seed everything it draws from "
-        'reset(seed=...), or set env.tier = "D" to begin a new episode at every resume'
+        "reproducible (tier none), although it is declared tier replay; seed everything it draws "
+        'from reset(seed=...), or set env.tier = "none" to begin a new episode at every resume'
     )
 
 
@@ -186,7 +186,7 @@ def resume_promise(tier: Tier) -> str:
             return "environments continue exactly, from a snapshot"
         case Tier.REPLAY:
             return "environments continue exactly, by replaying seed and actions, checked by a hash"
-        case Tier.EPISODE:
+        case Tier.RESTART:
             return (
                 "environments in mid-episode begin their next episode, "
                 "so a resumed run is exact only from episode starts"

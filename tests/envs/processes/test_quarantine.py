@@ -148,7 +148,7 @@ def test_every_exception_is_told_with_its_place_and_last_actions(
     assert "died" not in reports.kinds()
 
 
-@pytest.mark.parametrize("tier", [Tier.EPISODE, Tier.NONE])
+@pytest.mark.parametrize("tier", [Tier.RESTART, Tier.NONE])
 def test_without_exact_states_a_dead_workers_episodes_are_lost_and_never_ended(
     tmp_path: Path, launch: Launch, reports: Reports, tier: Tier
 ) -> None:

@@ -40,8 +40,8 @@ from tests.faults.walk import WalkFactory
 REPRO = Repro(
     env_id="test:walk", spec=write_spec(WalkFactory().spec),
     factory="tests.faults.walk:WalkFactory",
-    arguments={"folder": "", "tier": "B", "longest": 12}, env=3, episode=2, seed=77, start=None,
-    settings=None, actions=[[1], [2]], is_whole=True, failure="died", stage="step",
+    arguments={"folder": "", "tier": "replay", "longest": 12}, env=3, episode=2, seed=77,
+    start=None, settings=None, actions=[[1], [2]], is_whole=True, failure="died", stage="step",
     error="its process was killed by SIGKILL", traceback="",
 )  # fmt: skip
 

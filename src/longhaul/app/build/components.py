@@ -84,8 +84,8 @@ def with_tier(task: Task, config: RunConfig) -> Task:
     tier, spec = Tier(config.env.tier), task.envs.spec
     if tier is Tier.SNAPSHOT and spec.tier is not Tier.SNAPSHOT:
         raise ConfigError(
-            f"env.tier = 'A': {spec.id} offers no snapshots (it is tier {spec.tier.value}); "
-            "use 'B', which replays seed and actions, or 'auto'"
+            f"env.tier = 'snapshot': {spec.id} offers no snapshots (it is tier {spec.tier.value}); "
+            "use 'replay', which replays seed and actions, or 'auto'"
         )
     return replace(task, envs=replace(task.envs, spec=replace(spec, tier=tier)))
 

@@ -95,8 +95,8 @@ class GymnasiumEnv:
         )
         if self._spec.tier is Tier.SNAPSHOT and self._snapshots is None:
             raise ConfigError(
-                f"environment {env_id!r} cannot be tier A: it has no snapshot() and restore(), or "
-                "a wrapper that they leave out; use tier B, which replays seed and actions"
+                f"environment {env_id!r} cannot be tier snapshot: it lacks snapshot() and restore(), "
+                "or has a wrapper whose state they omit; use tier replay (seed and actions)"
             )
         self._settings: Settings | None = None
         self._elapsed = 0
@@ -183,7 +183,7 @@ class GymnasiumEnv:
         return None if picture is None else np.asarray(picture, np.uint8)
 
     def snapshot(self) -> State:
-        """Return the state in mid-episode (tier A only)."""
+        """Return the state in mid-episode (tier snapshot only)."""
         assert self._snapshots is not None
         return {
             "env": self._snapshots.snapshot(),
@@ -193,7 +193,7 @@ class GymnasiumEnv:
         }
 
     def restore(self, state: State) -> None:
-        """Continue from a snapshot and write the slots (tier A only)."""
+        """Continue from a snapshot and write the slots (tier snapshot only)."""
         assert self._snapshots is not None
         self._snapshots.restore(state["env"])
         self._elapsed = state["elapsed"]

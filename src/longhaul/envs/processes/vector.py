@@ -27,7 +27,7 @@ from longhaul.envs.processes.repro import RunningEpisodes
 from longhaul.envs.processes.supervisor import Supervisor, WorkerJob
 from longhaul.envs.replay_log import replay_mismatch
 
-REBASE_TICKS = 10_000  # a tier A episode is never played again from further back
+REBASE_TICKS = 10_000  # snapshots bound how far back a replay begins
 
 
 class ProcessVectorEnv(Lockstep):
