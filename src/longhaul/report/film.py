@@ -157,7 +157,7 @@ def _encoder_error(path: Path, command: str, code: int, output: bytes) -> Except
 def _write_gif(frames: Iterator[Picture], path: Path, rate: float, colors: Picture) -> Film:
     """Write an endless GIF with one palette; Pillow keeps one byte per pixel of every frame."""
     try:
-        from PIL import Image
+        from PIL import Image, ImageSequence
     except ModuleNotFoundError:
         raise FilmError(MISSING) from None
     plain = Image.Dither.NONE
@@ -176,10 +176,9 @@ def _write_gif(frames: Iterator[Picture], path: Path, rate: float, colors: Pictu
     )
     with Image.open(path) as written:
         shown = 0  # equal frames in a row are stored as one that lasts longer
-        for number in range(written.n_frames):
-            written.seek(number)
-            written.load()
-            shown += written.info["duration"]
+        for frame in ImageSequence.Iterator(written):
+            frame.load()
+            shown += frame.info["duration"]
     if shown != 10 * hundredths * len(images):
         raise FilmError(f"{path.name} plays {shown} ms of {10 * hundredths * len(images)}")
     return Film(path, len(images), *images[0].size, 100 / hundredths)

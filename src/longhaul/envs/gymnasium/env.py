@@ -95,8 +95,8 @@ class GymnasiumEnv:
         )
         if self._spec.tier is Tier.SNAPSHOT and self._snapshots is None:
             raise ConfigError(
-                f"environment {env_id!r} cannot be tier snapshot: it lacks snapshot() and restore(), "
-                "or has a wrapper whose state they omit; use tier replay (seed and actions)"
+                f"environment {env_id!r} cannot be tier snapshot: it lacks snapshot() and "
+                "restore(), or has a wrapper whose state they omit; use tier replay"
             )
         self._settings: Settings | None = None
         self._elapsed = 0

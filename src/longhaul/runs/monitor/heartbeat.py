@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 import msgspec
 
@@ -17,6 +16,7 @@ from longhaul.core.control import Progress
 from longhaul.core.env import Workers
 from longhaul.runs.durable import replace_file
 from longhaul.runs.lock import Clocks
+from longhaul.runs.monitor.background import Background
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,7 @@ class Heartbeat:
         self._every = every_seconds or float("inf")
         self._workers = workers
         self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = Background("heartbeat", self._every, self._beat_if_old)
         self._written_at = -float("inf")
         self._stage, self._stage_since = "starting", clocks.monotonic()
         self._progress = Progress()
@@ -84,12 +83,10 @@ class Heartbeat:
         self.failures = 0
 
     def start(self) -> None:
-        """Begin to beat from a thread that dies with the process."""
+        """Write the first beat and start the thread."""
         self.beat()
-        if self._every == float("inf"):
-            return
-        self._thread = threading.Thread(target=self._tick, name="heartbeat", daemon=True)
-        self._thread.start()
+        if self._every != float("inf"):
+            self._thread.start()
 
     def enter_stage(self, stage: str) -> None:
         """Tell what the run is doing from here on."""
@@ -140,30 +137,18 @@ class Heartbeat:
 
     def close(self) -> None:
         """End the thread and write a last beat."""
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._thread.close()
         self.beat()
 
     def _beat_if_old(self) -> None:
         if self._clocks.monotonic() - self._written_at >= self._every:
             self.beat()
 
-    def _tick(self) -> None:
-        while not self._ended.wait(self._every):
-            self._beat_if_old()
-
     def __enter__(self) -> Heartbeat:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

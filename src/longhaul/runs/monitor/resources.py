@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 import psutil
@@ -16,6 +15,7 @@ from longhaul.core.errors import ConfigError, LonghaulError
 from longhaul.core.metrics import Metrics
 from longhaul.runs.lock import Clocks
 from longhaul.runs.logs.jsonl import LogWriter, encode_row
+from longhaul.runs.monitor.background import Background
 
 WINDOW = 100
 """Looks that means are taken over."""
@@ -103,8 +103,7 @@ class ResourceSampler:
         self._known: dict[int, psutil.Process] = {}
         self._windows: dict[str, deque[float]] = {}
         self._news: Metrics = {}
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = Background("resources", every_seconds, self._look_safely)
         self._log: LogWriter | None = None
 
     def take(self) -> Metrics:
@@ -131,28 +130,17 @@ class ResourceSampler:
 
     def __enter__(self) -> ResourceSampler:
         if self._every > 0:
-            self._thread = threading.Thread(target=self._work, name="resources", daemon=True)
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
+    def __exit__(self, *_: object) -> None:
+        self._thread.close()
         if self._log is not None:
             self._log.close()
 
-    def _work(self) -> None:
-        while not self._ended.wait(self._every):
-            try:
-                self.look()
-            except (psutil.Error, LonghaulError, OSError):
-                continue  # a run must not end over it
+    def _look_safely(self) -> None:
+        with suppress(psutil.Error, LonghaulError, OSError):  # a failed look must not end the run
+            self.look()
 
     def _children(self) -> list[psutil.Process]:
         """Return the trainer's processes; the same objects again, as their shares need a past."""

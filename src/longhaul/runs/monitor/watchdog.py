@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import BinaryIO
 
 from longhaul.core.env import IDLE, Workers
 from longhaul.runs.lock import Clocks
+from longhaul.runs.monitor.background import Background
 from longhaul.runs.monitor.resources import WatchConfig
 from longhaul.runs.monitor.stalls import (
     Burst,
@@ -134,8 +135,8 @@ class Watchdog:
         self._slow = SlowStepDetector(config)
         self._burst = Burst(config.slow_steps, config.slow_window_seconds)
         self._slow_stacks: list[str] = []
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = Background("watchdog", LOOK_SECONDS, self._watch)
+        self._looked_at = 0.0
         self._held: BinaryIO | None = None
         self._armed_at = -float("inf")
 
@@ -145,26 +146,21 @@ class Watchdog:
             with suppress(OSError):
                 if not left_over.stat().st_size:
                     left_over.unlink()  # of a trainer that was killed
-        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._looked_at = self._clocks.monotonic()
         self._thread.start()
 
     def close(self) -> None:
         """Stop looking."""
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-            self.look(0.0)  # a run that went on and ended since the last look is told of, too
+        if self._thread.close():
+            self.look(0.0)  # reports a run that recovered and ended since the last look
         self._disarm()
 
     def _watch(self) -> None:
-        last = self._clocks.monotonic()
-        while not self._ended.wait(LOOK_SECONDS):
-            now = self._clocks.monotonic()
-            # Time in which this thread did not run is nobody's silence: all of us were stopped.
-            self.look(min(now - last, 2 * LOOK_SECONDS))
-            last = now
-            self._arm(now)
+        now = self._clocks.monotonic()
+        # Time in which this thread did not run does not count: the whole process was stopped.
+        self.look(min(now - self._looked_at, 2 * LOOK_SECONDS))
+        self._looked_at = now
+        self._arm(now)
 
     def look(self, elapsed: float) -> None:
         """Take in the pulse, so many seconds after the last look, and act on it."""
@@ -234,8 +230,7 @@ class Watchdog:
                     if state.env is not None:
                         doing += f" of env {state.env}"
                     others.append((doing, group.stack(state.worker)))
-        mine = self._thread.ident if self._thread is not None else None
-        return thread_stacks(leave_out=mine), others
+        return thread_stacks(leave_out=self._thread.ident), others
 
     def _place(
         self, stage: str, own: Sequence[ThreadStack], others: Sequence[tuple[str, str]]
@@ -318,12 +313,7 @@ class Watchdog:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
