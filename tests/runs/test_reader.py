@@ -12,7 +12,7 @@ from longhaul.runs.checkpoints.manifest import Stamp
 from longhaul.runs.checkpoints.store import CheckpointContent, CheckpointStore
 from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.directory import RunDirectory, Status, begin_record, create_run, write_status
-from longhaul.runs.lock import RunLock
+from longhaul.runs.lock import Clocks, RunLock
 from longhaul.runs.monitor.heartbeat import Heartbeat
 from longhaul.runs.reader import (
     list_runs,
@@ -39,10 +39,10 @@ def test_a_run_without_logs_has_no_rows(run: RunDirectory) -> None:
         assert read(run).rows == []
 
 
-def test_a_run_is_alive_while_its_lock_is_held(run: RunDirectory, clock: FakeClock) -> None:
+def test_a_run_is_alive_while_its_lock_is_held(run: RunDirectory) -> None:
     assert read_run(run).status == "interrupted"
-    with RunLock(run.lock, clock.clocks()):
-        Heartbeat(run.heartbeat, clock.clocks()).beat()
+    with RunLock(run.lock, Clocks()):
+        Heartbeat(run.heartbeat, Clocks()).beat()
         state = read_run(run)
         assert state.is_alive
         assert state.status == "running"

@@ -22,6 +22,7 @@ from longhaul.core.errors import LockedError, ResourceError
 from longhaul.runs.durable import storage_errors, write_all
 
 _PACKAGES = ("gymnasium", "longhaul", "numpy", "safetensors", "torch")
+_SLACK_SECONDS = 10.0  # between the clocks that a start time and a lock are taken from
 
 
 def installed_versions() -> dict[str, str]:
@@ -77,10 +78,23 @@ class Holder:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process still runs; one on another machine is believed to."""
+        """Whether the process still runs; one on another machine counts as running.
+
+        A zombie does not run, and a process younger than the lock has reused the pid.
+        """
         if self.host != socket.gethostname():
             return True
-        return self.boot_id == boot_id() and psutil.pid_exists(self.pid)
+        if self.boot_id != boot_id():
+            return False
+        try:
+            process = psutil.Process(self.pid)
+            since = datetime.fromisoformat(self.since).timestamp()
+            is_younger = process.create_time() > since + _SLACK_SECONDS
+            return process.status() != psutil.STATUS_ZOMBIE and not is_younger
+        except psutil.NoSuchProcess:
+            return False
+        except (psutil.AccessDenied, ValueError):
+            return True
 
 
 def read_holder(path: Path) -> Holder | None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-import socket
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Literal
 
 import msgspec
-import psutil
 
 from longhaul.runs.directory import RunDirectory, Status
-from longhaul.runs.lock import Holder
 from longhaul.runs.monitor.heartbeat import Beat
 from longhaul.runs.reader import RunState
 from longhaul.runs.score import (
@@ -167,7 +163,6 @@ SILENT_SECONDS = 20.0
 STUCK_SECONDS = 120.0
 """No stage of a usual iteration takes this long."""
 STUCK_ITERATIONS = 20.0
-_SLACK_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +189,7 @@ def standing(state: RunState, *, now: float, slowest_iteration: float = 0.0) -> 
 
 def _running(state: RunState, now: float, slowest_iteration: float) -> Standing:
     holder, beat = state.holder, state.beat
-    if holder is None or not is_there(holder):
+    if holder is None or not holder.is_alive:
         return Standing("crashed", "its process is gone and left no word; it can be resumed")
     if beat is None:
         return Standing("running", "it is starting")
@@ -205,23 +200,6 @@ def _running(state: RunState, now: float, slowest_iteration: float) -> Standing:
     if beat.stage_seconds > patience:
         return Standing("stalled", f"it has been in {beat.stage} for {beat.stage_seconds:.0f} s")
     return Standing("running", beat.stage)
-
-
-def is_there(holder: Holder) -> bool:
-    """Whether the trainer still runs; not if it is a zombie or its number is another's now."""
-    if not holder.is_alive:
-        return False
-    if holder.host != socket.gethostname():
-        return True
-    try:
-        process = psutil.Process(holder.pid)
-        since = datetime.fromisoformat(holder.since).timestamp()
-        is_younger = process.create_time() > since + _SLACK_SECONDS
-        return process.status() != psutil.STATUS_ZOMBIE and not is_younger
-    except (psutil.NoSuchProcess, psutil.ZombieProcess):
-        return False
-    except (psutil.AccessDenied, ValueError):
-        return True
 
 
 SPEEDS = ("time/session_fps", "time/fps")
