@@ -1,4 +1,4 @@
-"""What happened in a run, in the order it happened: decisions, hints, faults, sessions."""
+"""Events of a run in order: decisions, hints, faults, sessions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_KEPT = 400
 MOST_SETTINGS = 100
 LONGEST_TEXT = 2000
 LONGEST_COOLDOWN = 500
-"""Iterations a rule waits at most before it speaks for the second time, twice as many each time."""
+"""Longest wait, in iterations, before a rule repeats its hint; it doubles each time."""
 _PLACE = ("event", "time", "iteration", "env_steps", "pid", "host")
 
 
@@ -165,7 +165,7 @@ class RunEvents:
 
 
 def _keep_hint(hints: dict[str, LoggedEvent], happening: LoggedEvent) -> None:
-    """Keep what each rule said last; without a rule each text once, when it was last said."""
+    """Keep the last hint of each rule; hints without a rule are kept once per text."""
     key = happening.facts.get("rule") or hint_text(happening)
     hints.pop(key, None)
     hints[key] = happening
@@ -174,7 +174,7 @@ def _keep_hint(hints: dict[str, LoggedEvent], happening: LoggedEvent) -> None:
 
 
 def hint_text(happening: LoggedEvent) -> str:
-    """Return what a hint says."""
+    """Return a hint's text."""
     facts = happening.facts
     return next((facts[name] for name in ("text", "why", "hint") if facts.get(name)), "")
 

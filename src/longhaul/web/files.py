@@ -83,7 +83,7 @@ def open_runs_folder(root: Path) -> RunsFolder:
     """Return the folder of runs, or raise `ConfigError` if it is none."""
     if not root.is_dir():
         raise ConfigError(
-            f"{root} is not a folder; give the one the runs are in, such as `longhaul serve runs`"
+            f"{root} is not a folder; name the folder of runs, as in `longhaul serve runs`"
         )
     if (root / "run.json").is_file():
         raise ConfigError(

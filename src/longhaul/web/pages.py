@@ -1,4 +1,4 @@
-"""The web application: pages, their files, runs as JSON, films, news."""
+"""The web application: pages, their files, runs as JSON, films, live changes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class News:
             try:
                 changed, gone = await run_in_threadpool(self._changes)
             except OSError:
-                logger.warning("the runs cannot be read at the moment", exc_info=True)
+                logger.warning("cannot read the runs at the moment", exc_info=True)
                 continue
             if not (changed or gone):
                 continue
@@ -121,7 +121,7 @@ class Assets:
                 self._held[entry.name] = (content, kind, hashlib.sha256(content).hexdigest()[:20])
 
     def answer(self, request: Request, name: str) -> Response:
-        """Return a file, or that the browser's copy is still good."""
+        """Return a file, or 304 if the browser has it."""
         if name not in self._held:
             return not_found()
         content, kind, digest = self._held[name]
@@ -141,7 +141,7 @@ class Pages:
         self._is_over = is_over
 
     def routes(self) -> list[Route]:
-        """Return what can be asked for."""
+        """Return the routes."""
         return [
             *(Route(path, self.page) for path in PAGES),
             Route("/static/{name}", self.asset),
@@ -154,7 +154,7 @@ class Pages:
         ]
 
     async def page(self, request: Request) -> Response:
-        """Return a page; it finds out by itself what to show."""
+        """Return an HTML page."""
         return self._assets.answer(request, PAGES[request.url.path])
 
     async def asset(self, request: Request) -> Response:
@@ -178,7 +178,7 @@ class Pages:
         window = read_window(query)
         runs, names = query.getlist("run")[:MOST_RUNS], query.getlist("name")[:MOST_NAMES]
         if window is None:
-            return PlainTextResponse("over, from, to or points cannot be read\n", 400)
+            return PlainTextResponse("invalid over, from, to or points\n", 400)
         return as_json(await run_in_threadpool(curves_payload, self._index, runs, names, window))
 
     async def configs(self, request: Request) -> Response:
@@ -234,7 +234,7 @@ def make_app(
 
 
 def read_window(query: QueryParams) -> Window | None:
-    """Return the part of a run a request asks for, None if it makes no sense."""
+    """Return the part of a run a request asks for, None if it is invalid."""
     over = query.get("over", "steps")
     try:
         begin, end = (float(query[name]) if name in query else None for name in ("from", "to"))
@@ -247,10 +247,10 @@ def read_window(query: QueryParams) -> Window | None:
 
 
 def as_json(content: Any) -> Response:
-    """Return an answer for programs; a number that is not finite is null."""
+    """Return JSON; a number that is not finite is null."""
     return Response(msgspec.json.encode(content), media_type="application/json")
 
 
 def not_found() -> Response:
-    """Return that there is nothing of this name."""
-    return PlainTextResponse("there is nothing here\n", 404)
+    """Return status 404."""
+    return PlainTextResponse("not found\n", 404)

@@ -28,7 +28,7 @@ DRAWN = ("lines", "overview", "area", "spans")
 
 @dataclass(frozen=True, slots=True)
 class DrawnPanel:
-    """What the page takes of a `longhaul.core.metrics.Panel`, whatever else a version has in it."""
+    """The fields of a `longhaul.core.metrics.Panel` that the page uses; others are ignored."""
 
     title: str
     metrics: tuple[str, ...]

@@ -136,7 +136,7 @@ class RunSummary:
         )
 
     def _final(self) -> Score | None:
-        """Return the final evaluation; none from a folder that leads elsewhere."""
+        """Return the final evaluation; None if its folder is a link that leads out."""
         if self._directory.evaluations.is_symlink():
             return None
         return parse_final_score(read_small(self._directory.final_score) or b"")
@@ -154,7 +154,7 @@ def _steps(row: Row) -> int:
 
 
 def _read_measure(directory: RunDirectory) -> Measure:
-    """Return what a run is measured by, as it wrote it down."""
+    """Return the measure that a run recorded."""
     return read_measure(read_small(directory.panels) or b"", read_small(directory.config) or b"")
 
 
@@ -162,7 +162,7 @@ Kind = Literal["running", "stalled", "crashed", "finished", "stopped", "failed"]
 SILENT_SECONDS = 20.0
 """Heartbeats come every two seconds; one this late means a stopped process or machine."""
 STUCK_SECONDS = 120.0
-"""No stage of a usual iteration takes this long."""
+"""Longer than any stage of a normal iteration."""
 STUCK_ITERATIONS = 20.0
 
 
@@ -235,7 +235,7 @@ class Goal:
 
 
 def read_goal(config: bytes) -> Goal:
-    """Return what a config says of the end; nothing if it is damaged."""
+    """Return the training length of a config; empty if it is damaged."""
     try:
         return msgspec.convert(tomllib.loads(config.decode()), Goal)
     except (msgspec.ValidationError, ValueError, RecursionError):
