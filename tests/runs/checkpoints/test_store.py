@@ -135,14 +135,14 @@ import torch
 from longhaul.core.errors import ResourceError
 from longhaul.core.control import Progress
 from longhaul.core.settings import Settings
-from longhaul.runs.checkpoints.store import CheckpointStore, Snapshot
+from longhaul.runs.checkpoints.store import CheckpointContent, CheckpointStore
 from longhaul.runs.lock import Clocks
 from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.checkpoints.manifest import Stamp
 store = CheckpointStore(Path(sys.argv[1]), CheckpointConfig(), Stamp({}), Clocks())
 def save(iteration, size):
     states = {"learner": {"weights": torch.zeros(size)}}
-    return store.save(Snapshot(Progress(iteration, iteration, 0), Settings([]), states, {}))
+    return store.save(CheckpointContent(Progress(iteration, iteration, 0), Settings([]), states, {}))
 save(1, 10)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
