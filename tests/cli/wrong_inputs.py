@@ -230,7 +230,7 @@ OTHERS = (
     ("serve @folder --port 99999", 2, "99999"),
     ("import-torch /etc/passwd --task gym:CartPole-v1", 2, "nothing of it was run"),
     ("reproduce nowhere.json", 2, "nowhere.json cannot be read"),
-    ("reproduce @typo.toml", 2, "is no repro file"),
+    ("reproduce @typo.toml", 2, "is not a repro file"),
     ("mario play --stage 9-9", 2, "there is no stage 9-9"),
     ("tool fish nope", 2, "has no tool 'nope'"),
     ("doctor --trials 3", 2, "--trials needs a task"),

@@ -29,7 +29,7 @@ def test_batches_run_as_arrays(runtime: Runtime, threads: int) -> None:
 
 
 def test_single_envs_cannot_be_batched() -> None:
-    with pytest.raises(ConfigError, match="test:school is made one at a time"):
+    with pytest.raises(ConfigError, match="test:school has no batched version"):
         make_vector_env(SchoolFactory().source(), count=2, seeds=SEEDS, runtime="batched")
 
 

@@ -222,7 +222,7 @@ def test_resets_that_always_fail_end_the_run(tmp_path: Path, launch: Launch) -> 
         2,
         replace(QUICK, most_quarantined=5, workers=1),
     )
-    with pytest.raises(EnvError, match="seeds were set aside"):
+    with pytest.raises(EnvError, match="seeds are quarantined"):
         vector.reset()
 
 

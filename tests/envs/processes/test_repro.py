@@ -61,7 +61,7 @@ def test_a_failure_that_does_not_come_again_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "is no repro file"), ("{}", "is no repro file"), (None, "cannot be read")],
+    [("{", "is not a repro file"), ("{}", "is not a repro file"), (None, "cannot be read")],
 )
 def test_a_file_that_is_none_is_told(tmp_path: Path, text: str | None, message: str) -> None:
     path = tmp_path / "repro-x.json"
@@ -72,7 +72,7 @@ def test_a_file_that_is_none_is_told(tmp_path: Path, text: str | None, message: 
 
 
 def test_an_env_that_cannot_be_made_again_is_told() -> None:
-    with pytest.raises(ConfigError, match="does not say how test:walk is made"):
+    with pytest.raises(ConfigError, match="does not say how to make test:walk"):
         remake(replace(REPRO, factory=""))
     with pytest.raises(ConfigError, match="cannot be made again"):
         remake(replace(REPRO, factory="tests.faults.walk:Nothing"))

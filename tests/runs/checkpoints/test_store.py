@@ -142,7 +142,8 @@ from longhaul.runs.checkpoints.manifest import Stamp
 store = CheckpointStore(Path(sys.argv[1]), CheckpointConfig(), Stamp({}), Clocks())
 def save(iteration, size):
     states = {"learner": {"weights": torch.zeros(size)}}
-    return store.save(CheckpointContent(Progress(iteration, iteration, 0), Settings([]), states, {}))
+    progress = Progress(iteration, iteration, 0)
+    return store.save(CheckpointContent(progress, Settings([]), states, {}))
 save(1, 10)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
