@@ -237,7 +237,7 @@ def test_a_liar_about_seeds_is_told_of_and_trained_all_the_same(
     outcome = longhaul("train", task, *flags("env.check_seeds=true"), "--runs-root", tmp_path)
     assert outcome.code == 0
     assert "differ in observation 'obs' at step 1" in outcome.err
-    assert "tier D" in outcome.err
+    assert "tier none" in outcome.err
 
 
 def test_every_exit_code_of_a_refusal_is_documented() -> None:

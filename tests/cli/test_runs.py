@@ -101,7 +101,7 @@ def test_inspecting_a_checkpoint_shows_what_it_holds(longhaul: Longhaul, run: Ru
     facts = json.loads(longhaul("inspect", newest, "--json").out)
     assert facts["whole"] is True
     assert facts["env_steps"] == 96
-    assert facts["facts"]["tier"] == "B"
+    assert facts["facts"]["tier"] == "replay"
     assert "learn.learning_rate" in facts["settings"]
     assert facts["parts"]["learner.safetensors"] > 0
     assert "learner.safetensors" in longhaul("inspect", newest).out

@@ -1,4 +1,4 @@
-"""What nobody can use is dropped at the border, counted and told, in every runtime."""
+"""What nobody can use is dropped at the faults, counted and told, in every runtime."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Opened:
     faults: list[Fault] = field(default_factory=list)
 
     def open(self, source: SingleEnvs, runtime: Runtime, most_dropped: int = 100) -> VectorEnv:
-        border = FaultPolicy(most_dropped, Listeners(on_fault=self.faults.append))
+        faults = FaultPolicy(most_dropped, Listeners(on_fault=self.faults.append))
         vector = make_vector_env(
             source,
             count=2,
             seeds=SEEDS,
             runtime=runtime,
-            supervision=Supervision(ProcessesConfig(workers=1), border),
+            supervision=Supervision(ProcessesConfig(workers=1), faults),
         )
         self.vectors.append(vector)
         return vector

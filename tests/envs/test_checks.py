@@ -48,7 +48,7 @@ def test_an_honest_env_passes_with_its_tier(source: EnvSource) -> None:
         ("Hoarder", {("an episode played again", 1)}),
     ],
 )
-def test_a_liar_is_reported_and_runs_as_tier_d(name: str, found: set[tuple[str, int]]) -> None:
+def test_a_liar_is_reported_and_runs_as_tier_none(name: str, found: set[tuple[str, int]]) -> None:
     check = check_seeds(gymnasium(fake_id(name)))
     assert {(finding.comparison, finding.step) for finding in check.findings} == found
     assert check.source.spec.tier is Tier.NONE

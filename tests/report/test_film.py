@@ -93,7 +93,7 @@ def test_a_film_without_frames_is_refused(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        ("exit 3", "failed: it ended with 3"),
+        ("exit 3", "failed: exit code 3"),
         ("cat > /dev/null; echo 'codec is missing' >&2; exit 1", "codec is missing"),
         ("cat > /dev/null", "does not decode|cannot|failed"),
     ],

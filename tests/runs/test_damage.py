@@ -251,7 +251,7 @@ def test_a_file_in_the_place_of_a_checkpoint_is_damage(
 def test_a_renamed_checkpoint_is_damage(make_store: MakeStore) -> None:
     path = make_store().save(make_snapshot(1))
     path.rename(path.with_name("step-000000000999"))
-    with pytest.raises(CheckpointError, match="made at step 100 and then renamed"):
+    with pytest.raises(CheckpointError, match="made at step 100 and renamed later"):
         make_store().load_newest()
 
 
@@ -269,11 +269,11 @@ def test_a_checkpoint_of_another_format_is_foreign(make_store: MakeStore) -> Non
     store.save(make_snapshot(1))
     path = store.save(make_snapshot(2))
     reseal(path / "manifest.json", lambda body: body.update(format=2))
-    with pytest.raises(ForeignError, match=f"{path} cannot be used.*another format than 1"):
+    with pytest.raises(ForeignError, match=f"{path} cannot be used.*its format is not 1"):
         make_store().load_newest()
 
 
 def test_a_checkpoint_of_another_task_is_foreign(tmp_path: Path, make_store: MakeStore) -> None:
     make_store().save(make_snapshot(1))
-    with pytest.raises(ForeignError, match=r"task 'gym:CartPole-v1', and this run has 'fish'"):
+    with pytest.raises(ForeignError, match=r"task 'gym:CartPole-v1', but this run has 'fish'"):
         load_newest(tmp_path / "checkpoints", {"task": "fish"})

@@ -12,7 +12,7 @@ from longhaul.runs.checkpoints.manifest import Stamp
 from longhaul.runs.checkpoints.store import CheckpointContent, CheckpointStore
 from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.directory import RunDirectory, Status, begin_record, create_run, write_status
-from longhaul.runs.lock import RunLock
+from longhaul.runs.lock import Clocks, RunLock
 from longhaul.runs.monitor.heartbeat import Heartbeat
 from longhaul.runs.reader import (
     list_runs,
@@ -39,10 +39,10 @@ def test_a_run_without_logs_has_no_rows(run: RunDirectory) -> None:
         assert read(run).rows == []
 
 
-def test_a_run_is_alive_while_its_lock_is_held(run: RunDirectory, clock: FakeClock) -> None:
+def test_a_run_is_alive_while_its_lock_is_held(run: RunDirectory) -> None:
     assert read_run(run).status == "interrupted"
-    with RunLock(run.lock, clock.clocks()):
-        Heartbeat(run.heartbeat, clock.clocks()).beat()
+    with RunLock(run.lock, Clocks()):
+        Heartbeat(run.heartbeat, Clocks()).beat()
         state = read_run(run)
         assert state.is_alive
         assert state.status == "running"
@@ -84,7 +84,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
 
 def test_checkpoints_are_listed_with_what_is_wrong(run: RunDirectory, clock: FakeClock) -> None:
     store = CheckpointStore(
-        run.checkpoints, CheckpointConfig(), Stamp({}, facts={"tier": "A"}), clock.clocks()
+        run.checkpoints, CheckpointConfig(), Stamp({}, facts={"tier": "snapshot"}), clock.clocks()
     )
     for number in (1, 2):
         path = store.save(
@@ -95,4 +95,4 @@ def test_checkpoints_are_listed_with_what_is_wrong(run: RunDirectory, clock: Fak
     assert broken.manifest is None
     assert "not JSON" in broken.problem
     assert good.manifest is not None
-    assert good.manifest.facts == {"tier": "A"}
+    assert good.manifest.facts == {"tier": "snapshot"}

@@ -307,8 +307,8 @@ def test_a_part_that_cannot_use_its_state_is_told_and_changes_no_log(
     before = run.metrics.read_bytes()
     with RunLock(run.lock, clock.clocks()) as lock:
         for parts, words in (
-            ({"part": Other()}, "part cannot go on from checkpoint"),
-            ({"other": Counter()}, "holds part, and this run has other"),
+            ({"part": Other()}, "part cannot continue from checkpoint"),
+            ({"other": Counter()}, "holds part, but this run has other"),
         ):
             store = CheckpointStore(
                 run.checkpoints, CheckpointConfig(), Stamp({"task": "count"}), clock.clocks()

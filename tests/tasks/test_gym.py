@@ -62,7 +62,7 @@ def test_a_picture_without_channels_is_told_of_at_the_start() -> None:
 
 def test_the_tier_can_be_lowered() -> None:
     assert build("gym:CartPole-v1").task.envs.spec.tier is Tier.REPLAY
-    assert build("gym:CartPole-v1", "env.tier=C").task.envs.spec.tier is Tier.EPISODE
+    assert build("gym:CartPole-v1", "env.tier=restart").task.envs.spec.tier is Tier.RESTART
 
 
 def test_each_env_is_made_afresh() -> None:

@@ -16,10 +16,10 @@ from typing import Any
 
 from longhaul.runs.directory import RunDirectory, Status, begin_record, create_run, write_status
 from longhaul.runs.lock import boot_id
+from longhaul.web.files import open_runs_folder
 from longhaul.web.guard import AccessRules
-from longhaul.web.run_index import Library
+from longhaul.web.run_index import RunIndex
 from longhaul.web.server import make_server
-from longhaul.web.tail import open_shelf
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -177,7 +177,7 @@ def served(root: Path, rules: AccessRules | None = None, port: int = 0) -> Itera
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
-    server = make_server(Library(open_shelf(root)), rules or AccessRules())
+    server = make_server(RunIndex(open_runs_folder(root)), rules or AccessRules())
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

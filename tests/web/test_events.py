@@ -4,21 +4,21 @@ from pathlib import Path
 from typing import Any
 
 from longhaul.core.hint import Finding, Hint
-from longhaul.web.events import LONGEST_TEXT, MOST_KEPT, Story, hint_text
+from longhaul.web.events import LONGEST_TEXT, MOST_KEPT, RunEvents, hint_text
 from tests.web.made import decision, lines, made_run
 
 
-def whole(story: Story) -> list[dict[str, Any]]:
+def whole(events: RunEvents) -> list[dict[str, Any]]:
     moved: list[dict[str, Any]] = []
     while True:
-        rows, more = story.advance()
+        rows, more = events.advance()
         moved += rows
         if not more:
             return moved
 
 
 def test_a_setting_begins_with_what_it_was_before_its_first_change(tmp_path: Path) -> None:
-    moved = whole(Story(made_run(tmp_path)))
+    moved = whole(RunEvents(made_run(tmp_path)))
     assert moved == [
         {"iteration": 0, "env_steps": 0, "env.wind": 0.0},
         {"iteration": 5, "env_steps": 500, "env.wind": 0.25},
@@ -27,9 +27,9 @@ def test_a_setting_begins_with_what_it_was_before_its_first_change(tmp_path: Pat
 
 
 def test_decisions_keep_their_reasons(tmp_path: Path) -> None:
-    story = Story(made_run(tmp_path))
-    whole(story)
-    assert [one["why"] for one in story.decisions] == ["survival was 0.25", "survival was 0.5"]
+    events = RunEvents(made_run(tmp_path))
+    whole(events)
+    assert [one["why"] for one in events.decisions] == ["survival was 0.25", "survival was 0.5"]
 
 
 def test_a_hint_that_is_repeated_is_told_once(tmp_path: Path) -> None:
@@ -37,9 +37,9 @@ def test_a_hint_that_is_repeated_is_told_once(tmp_path: Path) -> None:
     run.events.write_bytes(
         lines({"iteration": n, "event": "hint", "text": text} for n, text in enumerate("abab"))
     )
-    story = Story(run)
-    whole(story)
-    assert [(text, one.iteration) for text, one in story.hints.items()] == [("a", 2), ("b", 3)]
+    events = RunEvents(run)
+    whole(events)
+    assert [(text, one.iteration) for text, one in events.hints.items()] == [("a", 2), ("b", 3)]
 
 
 def test_a_rule_that_speaks_again_takes_the_place_of_what_it_said(tmp_path: Path) -> None:
@@ -47,26 +47,26 @@ def test_a_rule_that_speaks_again_takes_the_place_of_what_it_said(tmp_path: Path
     finding = Finding("The loss is 9.", "It is high.", "Lower learn.learning_rate.")
     rows = [{"iteration": n, **Hint("loss", finding, times=n).as_row()} for n in (1, 2)]
     run.events.write_bytes(lines(rows))
-    story = Story(run)
-    whole(story)
-    (hint,) = story.hints.values()
+    events = RunEvents(run)
+    whole(events)
+    (hint,) = events.hints.values()
     assert hint.facts["times"] == "2"
     assert hint_text(hint).startswith("Still: The loss is 9.")
 
 
 def test_faults_are_counted_by_worker(tmp_path: Path) -> None:
-    story = Story(made_run(tmp_path))
-    whole(story)
-    assert story.workers["worker 2"].kinds == {"died": 1}
-    assert story.workers["worker 2"].last == "killed by signal 9"
+    events = RunEvents(made_run(tmp_path))
+    whole(events)
+    assert events.workers["worker 2"].kinds == {"died": 1}
+    assert events.workers["worker 2"].last == "killed by signal 9"
 
 
 def test_a_million_events_would_be_counted_and_the_newest_kept(tmp_path: Path) -> None:
     run = made_run(tmp_path)
     run.events.write_bytes(lines(decision(n, n - 1, n) for n in range(1, 2001)))
-    story = Story(run)
-    whole(story)
-    assert (story.counts["schedule"], len(story.decisions)) == (2000, MOST_KEPT)
+    events = RunEvents(run)
+    whole(events)
+    assert (events.counts["schedule"], len(events.decisions)) == (2000, MOST_KEPT)
 
 
 def test_strange_rows_harm_nothing(tmp_path: Path) -> None:
@@ -81,6 +81,6 @@ def test_strange_rows_harm_nothing(tmp_path: Path) -> None:
     ]
     run.events.write_bytes(lines(odd))
     run.sessions.write_bytes(lines([{"event": "env_fault", "worker": [1], "kind": 3, "error": {}}]))
-    story = Story(run)
-    assert whole(story) == []
-    assert len(story.happenings[-1].facts["text"]) == LONGEST_TEXT
+    events = RunEvents(run)
+    assert whole(events) == []
+    assert len(events.others[-1].facts["text"]) == LONGEST_TEXT

@@ -11,9 +11,9 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from longhaul.runs.score import Score, Source, write_final_score
+from longhaul.web.files import open_runs_folder
 from longhaul.web.pages import read_window
-from longhaul.web.run_index import Library
-from longhaul.web.tail import open_shelf
+from longhaul.web.run_index import RunIndex
 from tests.web.made import NOON, Site, lines, made_run, metric_row, served
 
 TASK = "gym-cartpole-v1"
@@ -188,24 +188,24 @@ def next_event(stream: http.client.HTTPResponse) -> dict[str, dict[str, list[dic
 def test_a_run_that_has_just_begun_is_found_by_its_name(tmp_path: Path) -> None:
     root = tmp_path / "runs"
     root.mkdir()
-    library = Library(open_shelf(root))
-    assert library.entries() == []
+    index = RunIndex(open_runs_folder(root))
+    assert index.entries() == []
     run = made_run(root)
-    assert library.directory(f"{TASK}/{run.path.name}") is not None
+    assert index.directory(f"{TASK}/{run.path.name}") is not None
 
 
 def test_runs_nobody_looks_at_are_forgotten_before_memory_runs_out(tmp_path: Path) -> None:
     for seed in range(30):
         made_run(tmp_path, seed=seed)
-    library = Library(open_shelf(tmp_path))
-    library.start()
+    index = RunIndex(open_runs_folder(tmp_path))
+    index.start()
     try:
-        names = [entry["id"] for entry in library.entries()]
-        opened = [library.open(name, patience=20) for name in names]
-        assert library.open(names[-1]) is opened[-1]
-        assert library.open(names[0]) is not opened[0]
+        names = [entry["id"] for entry in index.entries()]
+        opened = [index.open(name, patience=20) for name in names]
+        assert index.open(names[-1]) is opened[-1]
+        assert index.open(names[0]) is not opened[0]
     finally:
-        library.close()
+        index.close()
 
 
 def test_the_pages_hold_no_inline_code_and_nothing_from_elsewhere() -> None:

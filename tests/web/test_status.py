@@ -10,7 +10,7 @@ import pytest
 
 from longhaul.runs.directory import Status, write_status
 from longhaul.runs.reader import read_run
-from longhaul.web.summary import standing
+from longhaul.web.summary import run_status
 from tests.web.made import hold, made_run
 
 NOW = 1_000_000.0
@@ -25,20 +25,20 @@ def test_a_run_that_ended_stands_as_its_trainer_said(
 ) -> None:
     run = made_run(tmp_path)
     write_status(run.record, status, "because")
-    found = standing(read_run(run), now=NOW)
+    found = run_status(read_run(run), now=NOW)
     assert (found.kind, found.words) == (kind, "because")
 
 
 def test_a_run_with_a_beating_heart_is_running(tmp_path: Path) -> None:
     run = made_run(tmp_path)
     hold(run, wall=NOW - 3)
-    assert standing(read_run(run), now=NOW).kind == "running"
+    assert run_status(read_run(run), now=NOW).kind == "running"
 
 
 def test_a_silent_heart_is_a_stall(tmp_path: Path) -> None:
     run = made_run(tmp_path)
     hold(run, wall=NOW - 60)
-    found = standing(read_run(run), now=NOW)
+    found = run_status(read_run(run), now=NOW)
     assert (found.kind, found.words) == ("stalled", "its last heartbeat was 60 s ago")
 
 
@@ -46,8 +46,8 @@ def test_a_stage_without_end_is_a_stall_unless_iterations_are_that_slow(tmp_path
     run = made_run(tmp_path)
     hold(run, wall=NOW, stage=300)
     state = read_run(run)
-    assert standing(state, now=NOW).kind == "stalled"
-    assert standing(state, now=NOW, slowest_iteration=100).kind == "running"
+    assert run_status(state, now=NOW).kind == "stalled"
+    assert run_status(state, now=NOW, slowest_iteration=100).kind == "running"
 
 
 def test_a_trainer_that_is_gone_crashed(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_trainer_that_is_gone_crashed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "pass"]) as gone:
         gone.wait()
     hold(run, wall=NOW, pid=gone.pid)
-    assert standing(read_run(run), now=NOW).kind == "crashed"
+    assert run_status(read_run(run), now=NOW).kind == "crashed"
 
 
 def test_a_trainer_nobody_buried_crashed_all_the_same(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_trainer_nobody_buried_crashed_all_the_same(tmp_path: Path) -> None:
         hold(run, wall=NOW, pid=zombie.pid)
         while Path(f"/proc/{zombie.pid}/stat").read_text().split()[2] != "Z":
             pass
-        assert standing(read_run(run), now=NOW).kind == "crashed"
+        assert run_status(read_run(run), now=NOW).kind == "crashed"
 
 
 def test_a_number_that_is_another_process_now_is_no_trainer(tmp_path: Path) -> None:
@@ -75,4 +75,4 @@ def test_a_number_that_is_another_process_now_is_no_trainer(tmp_path: Path) -> N
     holder = json.loads(run.lock.read_text())
     holder["since"] = datetime(2020, 1, 1, tzinfo=UTC).isoformat()
     run.lock.write_text(json.dumps(holder))
-    assert standing(read_run(run), now=NOW).kind == "crashed"
+    assert run_status(read_run(run), now=NOW).kind == "crashed"

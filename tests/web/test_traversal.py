@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.web.tail import Shelf
+from longhaul.web.files import RunsFolder
 from tests.web.made import NOON, Site, made_run, served
 
 RUN = f"gym-cartpole-v1/{NOON:%Y%m%d-%H%M%S}-first-s3"
@@ -95,7 +95,7 @@ def test_links_that_lead_out_of_the_runs_are_not_followed(tmp_path: Path, what: 
 def test_links_within_the_runs_are_followed(tmp_path: Path) -> None:
     run = made_run(tmp_path)
     (tmp_path / "alias").symlink_to(run.path.parent)
-    found = Shelf(tmp_path.resolve()).runs()
+    found = RunsFolder(tmp_path.resolve()).runs()
     assert set(found) == {f"gym-cartpole-v1/{run.path.name}", f"alias/{run.path.name}"}
 
 

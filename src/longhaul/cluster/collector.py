@@ -41,7 +41,7 @@ class ClusterCollector:
 
     Only the learner's side decides: on weights, settings, hard starts and what is learned from.
     A collector that dies is replaced by one that begins at the state its last fragment left, so
-    that with states of tier A or B nothing but time is lost, and the ledger tells of it.
+    that with states of tier `snapshot` or `replay` only time is lost, and the ledger reports it.
     """
 
     def __init__(

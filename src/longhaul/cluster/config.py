@@ -29,8 +29,9 @@ class ClusterConfig:
     """Most updates between the weights a fragment was made with and those that learn from it;
     older fragments are dropped and counted. With `collect.overlap` the usual lag is 1, else 0."""
     quorum: float = 0.75
-    """Share of the collectors at work whose fragments an update needs. With 1 all are waited for,
-    also one that died and is replaced, and the run is repeatable bit for bit (tiers A and B)."""
+    """Share of the collectors at work whose fragments an update needs. With 1 the learner
+    waits for all, also for one that died and is replaced, and with environments of tier `snapshot`
+    or `replay` the run is reproducible bit for bit."""
     patience: float = 1.0
     """How much longer to wait for the others, as a share of the usual time of a fragment."""
     least_deadline_seconds: float = 30.0

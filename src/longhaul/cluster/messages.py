@@ -20,7 +20,7 @@ from longhaul.core.rollout import Bootstrap, Rollout
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
 from longhaul.engine.collector import RolloutCollector
-from longhaul.envs.faults import SILENCE, Fault, Listeners, Repro
+from longhaul.envs.faults import NO_LISTENERS, Fault, Listeners, Repro
 from longhaul.envs.starts import STARTS
 from longhaul.runs.logs.session_log import WriteNote
 from longhaul.runs.monitor.stalls import ProgressSignal
@@ -172,7 +172,7 @@ def unheard(event: str, **facts: Any) -> None:
 class Reports:
     """Who hears of what happens on a cluster."""
 
-    listeners: Listeners = SILENCE
+    listeners: Listeners = NO_LISTENERS
     note: WriteNote = unheard
     """Told of collectors that join and of transitions that nothing is learned from."""
     signal: ProgressSignal = field(default_factory=ProgressSignal)

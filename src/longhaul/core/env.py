@@ -158,10 +158,10 @@ class Env(Protocol):
         """Return the present picture [height, width, 3], or None if there is none."""
 
     def snapshot(self) -> State:
-        """Return the state in mid-episode (tier A only)."""
+        """Return the state in mid-episode (tier snapshot only)."""
 
     def restore(self, state: State) -> None:
-        """Continue from a snapshot and write the slots (tier A only)."""
+        """Continue from a snapshot and write the slots (tier snapshot only)."""
 
     def close(self) -> None:
         """Free what the simulator holds."""

@@ -45,13 +45,13 @@ ActionSpec = Discrete | MultiDiscrete | Continuous
 class Tier(Enum):
     """How exactly an environment's state can be restored."""
 
-    SNAPSHOT = "A"
+    SNAPSHOT = "snapshot"
     """Native bytes."""
-    REPLAY = "B"
+    REPLAY = "replay"
     """Seed and action log, replayed and checked by a hash of the observation."""
-    EPISODE = "C"
-    """Only at an episode's start."""
-    NONE = "D"
+    RESTART = "restart"
+    """Only at an episode's start: a running episode is abandoned for the next one."""
+    NONE = "none"
     """Not at all: a resumed run is statistically the same, not bit for bit."""
 
 

@@ -1,4 +1,4 @@
-"""From what a source declares to the vector env that runs it."""
+"""Building the vector env that runs an environment source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from longhaul.core.env import BatchedEnvs, EnvSource, SingleEnvs, VectorEnv
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.seeds import EpisodeSeeds
 from longhaul.envs.config import EnvConfig, ProcessesConfig, Runtime, StepOrder
-from longhaul.envs.faults import SILENCE, FaultPolicy, Listeners
+from longhaul.envs.faults import NO_LISTENERS, FaultPolicy, Listeners
 from longhaul.envs.processes.first_come import FirstComeVectorEnv
 from longhaul.envs.processes.vector import ProcessVectorEnv
 from longhaul.envs.serial import BatchedVectorEnv, SerialVectorEnv
@@ -19,15 +19,15 @@ MOST_AUTO_THREADS = 4
 
 @dataclass(frozen=True, slots=True)
 class Supervision:
-    """How environments are watched, what they may do wrong, and who is told."""
+    """How environments are supervised, and which faults are tolerated and reported."""
 
     config: ProcessesConfig = field(default_factory=ProcessesConfig)
-    border: FaultPolicy = field(default_factory=FaultPolicy)
+    faults: FaultPolicy = field(default_factory=FaultPolicy)
     order: StepOrder = "lockstep"
 
     @staticmethod
-    def of(config: EnvConfig, listeners: Listeners = SILENCE) -> Supervision:
-        """Return what the user's settings ask for."""
+    def of(config: EnvConfig, listeners: Listeners = NO_LISTENERS) -> Supervision:
+        """Return the supervision of a config."""
         return Supervision(
             config.processes, FaultPolicy(config.most_dropped, listeners), config.order
         )
@@ -45,9 +45,9 @@ def make_vector_env(
     threads: int = 0,
     supervision: Supervision = UNWATCHED,
 ) -> VectorEnv:
-    """Return `count` environments of `source`, run the way it offers or the way asked for."""
+    """Return `count` environments of `source`, with the requested runtime or its default one."""
     if threads < 0:
-        raise ConfigError(f"env.threads = {threads}: give 0 for one per core, or a number")
+        raise ConfigError(f"env.threads = {threads} must be 0 (one per core) or more")
     if isinstance(source, SingleEnvs) and source.unavailable:
         raise EnvError(source.unavailable)
     if supervision.order == "first-come":
@@ -56,23 +56,27 @@ def make_vector_env(
         case SingleEnvs():
             if runtime == "batched":
                 raise ConfigError(
-                    f"env.runtime = 'batched': {source.spec.id} is made one at a time; "
+                    f"env.runtime = 'batched': {source.spec.id} has no batched version; "
                     "use 'auto', 'serial' or 'processes'"
                 )
             if runtime == "processes" or (runtime == "auto" and source.prefers_processes):
                 return ProcessVectorEnv(
-                    source, count, seeds, config=supervision.config, border=supervision.border
+                    source,
+                    count,
+                    seeds,
+                    config=supervision.config,
+                    faults=supervision.faults,
                 )
-            return SerialVectorEnv(source, count, seeds, border=supervision.border)
+            return SerialVectorEnv(source, count, seeds, faults=supervision.faults)
         case BatchedEnvs():
             if runtime == "processes":
                 raise ConfigError(
-                    f"env.runtime = 'processes': {source.spec.id} is made many at a time and runs "
-                    "in the trainer's process; use 'auto', 'serial' or 'batched'"
+                    f"env.runtime = 'processes': {source.spec.id} is a batch, which runs in the "
+                    "trainer's process; use 'auto', 'serial' or 'batched'"
                 )
-            # Serial for a batch is the same arrays without threads: nothing else would differ.
+            # For a batch, serial means the same arrays without threads.
             used = 1 if runtime == "serial" else threads or _auto_threads()
-            return BatchedVectorEnv(source, count, seeds, threads=used, border=supervision.border)
+            return BatchedVectorEnv(source, count, seeds, threads=used, faults=supervision.faults)
 
 
 def _first_come(
@@ -80,11 +84,11 @@ def _first_come(
 ) -> FirstComeVectorEnv:
     if not isinstance(source, SingleEnvs) or runtime not in ("auto", "processes"):
         raise ConfigError(
-            f"env.order = 'first-come' is for worker processes, and {source.spec.id} is to run "
-            "in the trainer's process; use 'lockstep'"
+            f"env.order = 'first-come' needs worker processes, but {source.spec.id} runs in "
+            "the trainer's process; use 'lockstep'"
         )
     return FirstComeVectorEnv(
-        source, count, seeds, config=supervision.config, border=supervision.border
+        source, count, seeds, config=supervision.config, faults=supervision.faults
     )
 
 

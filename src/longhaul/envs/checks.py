@@ -1,4 +1,4 @@
-"""Whether an environment keeps its promises: seeds that reproduce, and terms that add up."""
+"""Checks of an environment: seeds reproduce, reward terms add up, no episode is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Comparison = Literal[
     "two resets", "two constructions", "an episode played again", "reward terms", "lost episodes"
 ]
 OF_ONE_PLAY: tuple[Comparison, ...] = ("reward terms", "lost episodes")
-"""What a single play shows, and what says nothing against the seeds."""
+"""Findings of a single play, which do not question the seeds."""
 
 CHECK_STEPS = 25
 
@@ -38,14 +38,14 @@ class BrokenPromise:
 
 @dataclass(frozen=True, slots=True)
 class SeedCheck:
-    """What the start-up check found, and the source to go on with."""
+    """Findings of the start-up check, and the source to continue with."""
 
     source: EnvSource
     findings: tuple[BrokenPromise, ...]
 
     @property
     def honest(self) -> bool:
-        """Whether every comparison came out equal."""
+        """Whether there were no findings."""
         return not self.findings
 
     def report(self) -> str:
@@ -76,9 +76,9 @@ Trace = list[dict[str, str]]
 
 
 def check_seeds(source: EnvSource, *, seed: int = 1, steps: int = CHECK_STEPS) -> SeedCheck:
-    """Compare resets and short episodes that share a seed; a liar goes on as tier D."""
+    """Compare resets and short episodes that share a seed; a mismatch gives tier `none`."""
     actions = random_actions(source.spec, steps, seed)
-    # The replay log is not wanted here, and a snapshot would hide what is looked for.
+    # No replay log and no snapshots here: they would hide differences.
     plain = replace(source, spec=replace(source.spec, tier=Tier.NONE))
     first, again, beside = _play_twice(plain, seed, actions)
     other, _, _ = _play_twice(plain, seed, actions)
@@ -122,8 +122,8 @@ def allowed_actions(spec: EnvSpec, slots: StepBuffers, wished: Array) -> Array:
 def _play_twice(
     source: EnvSource, seed: int, actions: Array
 ) -> tuple[Trace, Trace, tuple[BrokenPromise, ...]]:
-    """Play the same episode twice in one construction; return also what else was found."""
-    # An env that may crash is kept out of this process here as well.
+    """Play the same episode twice in one construction; return other findings as well."""
+    # An env that may crash runs in another process here as well.
     apart = isinstance(source, SingleEnvs) and source.prefers_processes
     vector = make_vector_env(
         source, count=1, seeds=_FixedSeed(seed), runtime="processes" if apart else "serial"
@@ -187,7 +187,7 @@ def _differences(first: Trace, again: Trace, other: Trace) -> tuple[BrokenPromis
     findings: list[BrokenPromise] = []
     for comparison, trace in comparisons:
         if findings and comparison == "an episode played again":
-            continue  # the resets already differ, which says it better
+            continue  # the resets already differ, which implies it
         found = _first_difference(comparison, first, trace)
         if found is not None:
             findings.append(found)

@@ -9,44 +9,43 @@ from longhaul.core.errors import ConfigError
 
 Runtime = Literal["auto", "serial", "batched", "processes"]
 StepOrder = Literal["lockstep", "first-come"]
-TierChoice = Literal["auto", "A", "B", "C", "D"]
+TierChoice = Literal["auto", "snapshot", "replay", "restart", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessesConfig:
-    """Settings of the `[env.processes]` table: worker processes and what they may do wrong."""
+    """Settings of the `[env.processes]` table: worker processes and the faults they tolerate."""
 
     workers: int = 0
     """Worker processes that share the environments; 0 takes one per core, or one per environment
-    if they are stepped first come, first served. Results do not depend on it."""
+    with `order = "first-come"`. Results do not depend on it."""
     least_deadline_seconds: float = 5.0
-    """An environment that does not answer for 20 times its usual time counts as hung, but never
-    before this time."""
+    """An environment counts as hung after 20 times its usual time, but never before this
+    time."""
     construct_seconds: float = 120.0
-    """Longest time the making of one environment may take, imports included."""
+    """Time limit for making one environment, imports included."""
     reset_seconds: float = 60.0
-    """Longest time one reset may take."""
+    """Time limit for one reset."""
     step_seconds: float = 60.0
-    """Longest time one step may take."""
+    """Time limit for one step."""
     close_seconds: float = 5.0
-    """Longest time the workers are given to close their environments before they are killed."""
+    """Time limit for closing the environments before their workers are killed."""
     construct_restarts: int = 9
     """Restarts of workers whose environments cannot be made before the run stops with exit 3."""
     restarts_in_a_row: int = 9
-    """Restarts of one worker without a single step in between before its environments are given
-    up."""
+    """Restarts of one worker without a step in between before its environments are abandoned."""
     restarts_per_minute: int = 30
-    """Restarts of one worker within a minute before its environments are given up."""
+    """Restarts of one worker within a minute before its environments are abandoned."""
     fewest_envs: float = 0.5
     """Share of the environments that must be left; with fewer the run stops with exit 3."""
     seed_strikes: int = 3
-    """Times an episode may fail at the same step before its seed is set aside."""
+    """Failures of an episode at the same step before its seed is quarantined."""
     most_quarantined: int = 100
-    """Seeds that may be set aside before the run stops with exit 3."""
+    """Seeds that may be quarantined before the run stops with exit 3."""
     memory_growth_mb: int = 2048
-    """Memory a worker may gain before it is replaced at an episode's end; 0 turns the watch off."""
+    """Memory growth after which a worker is replaced at an episode's end; 0 turns it off."""
     memory_check_seconds: float = 5.0
-    """Time between two looks at the workers' memory."""
+    """Time between two checks of the workers' memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +60,21 @@ class EnvConfig:
     """Threads that share a batched environment's simulators; 0 takes one per core, at most 4.
     Results do not depend on it."""
     tier: TierChoice = "auto"
-    """How exactly a state can be restored: `A` native snapshot, `B` replay of seed and actions,
-    `C` at episode starts only, `D` not at all. `auto` takes what the environment declares."""
+    """How exactly a state can be restored: `snapshot` from its own bytes, `replay` by
+    replaying seed and actions, `restart` at episode starts only, `none` not at all. `auto` takes
+    what the environment declares."""
     check_seeds: bool = True
     """Before training, compare two resets and two short episodes with one seed; an environment
-    that differs is reported and run as tier D."""
+    that differs is reported and run as tier `none`."""
     order: StepOrder = "lockstep"
-    """Who acts together: all environments in `lockstep`, or `first-come`, in worker processes,
-    those that have answered first, which is faster where environments differ in speed. The latter
-    depends on timing, so that no two runs are the same."""
+    """Which environments step together: all of them (`lockstep`), or those that answered first
+    (`first-come`, in worker processes), which is faster if environments differ in speed.
+    `first-come` depends on timing, so runs are not reproducible."""
     first_come_share: float = 0.5
-    """Share of the environments that must have answered before the policy acts again, if they are
-    stepped first come, first served."""
+    """Share of the environments that must have answered before the policy acts again, with
+    `order = "first-come"`."""
     most_dropped: int = 100
-    """Transitions with unusable values that may be dropped before the run stops with exit 4."""
+    """Transitions with invalid values that may be dropped before the run stops with exit 4."""
     processes: ProcessesConfig = field(default_factory=ProcessesConfig)
     """How worker processes are supervised, for the `processes` runtime."""
 

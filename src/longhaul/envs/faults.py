@@ -1,4 +1,4 @@
-"""What environments do wrong, who hears of it, and what becomes of their episodes."""
+"""Faults of environments, their listeners, and lost episodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FaultKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that happened to a worker or an environment; for sessions.jsonl."""
+    """A fault of a worker or an environment; for sessions.jsonl."""
 
     kind: FaultKind
     worker: int | None  # None for an env in the trainer's process
@@ -40,7 +40,7 @@ class Fault:
     seconds: float | None = None  # silent for, or replaced within
 
     def facts(self) -> dict[str, Any]:
-        """Return what is known of it, as plain values."""
+        """Return the known fields as plain values."""
         known = {name: value for name, value in asdict(self).items() if value not in (None, "", ())}
         if self.last_actions:
             known["last_actions"] = list(self.last_actions)
@@ -55,11 +55,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Repro:
-    """Everything needed to see a failure again."""
+    """Everything needed to reproduce a failure."""
 
     env_id: str
     spec: dict[str, Any]  # its arrays
-    factory: str  # module:name of the class that makes the env, empty if it cannot be written down
+    factory: str  # module:name of the class that makes the env, empty if it cannot be serialized
     arguments: dict[str, Any]  # its fields
     env: int
     episode: int
@@ -82,19 +82,19 @@ class Repro:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Who is told what; by default nobody."""
+    """Callbacks for faults and workers; by default they do nothing."""
 
     on_fault: Callable[[Fault], None] = lambda fault: None
     on_repro: Callable[[Repro], None] = lambda repro: None
     on_mark: Callable[[dict[str, Any]], None] = lambda mark: None
     on_workers: Callable[[Workers], None] = lambda workers: None
-    """Told of every group of workers that is made."""
+    """Called with every group of workers that is made."""
     on_workers_gone: Callable[[Workers], None] = lambda workers: None
     output: Path | None = None
-    """The folder for what workers print; without one they print where the trainer does."""
+    """The folder for the output of workers; without one they share the trainer's output."""
 
 
-SILENCE = Listeners()
+NO_LISTENERS = Listeners()
 
 
 LAST_ACTIONS = 32
@@ -103,10 +103,10 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{5,}")
 
 @dataclass(frozen=True, slots=True)
 class FaultPolicy:
-    """What may pass from environments to the run: how much may be dropped, and who is told."""
+    """How many invalid transitions are tolerated, and who is notified of faults."""
 
     most_dropped: int = 100  # transitions, before the run stops
-    listeners: Listeners = SILENCE
+    listeners: Listeners = NO_LISTENERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,11 @@ class AbandonedEpisode:
     error: str
     traceback: str = ""
     quarantined: bool = False  # its seed failed too often
-    in_step: bool = True  # the outcome of the step under way is lost with it
+    in_step: bool = True  # the outcome of the current step is lost with it
 
 
 class LostEpisodes:
-    """Keeps count of what was lost, and leaves rows behind that nobody can mistake for a result."""
+    """Counts lost episodes, and marks their rows so they are not taken for results."""
 
     def __init__(
         self,
@@ -141,28 +141,28 @@ class LostEpisodes:
         self._most_dropped = most_dropped
         self._events: list[EnvEvent] = []
         self.dropped = 0  # transitions with unusable values
-        self.abandoned: set[int] = set()  # envs whose episode was given up and not yet replaced
+        self.abandoned: set[int] = set()  # envs whose episode was abandoned and not yet replaced
 
     @property
-    def are_told(self) -> bool:
-        """Whether nothing happened since the events were taken."""
+    def has_no_events(self) -> bool:
+        """Whether no event was added since the events were taken."""
         return not self._events
 
-    def tell(self, event: EnvEvent) -> None:
+    def add_event(self, event: EnvEvent) -> None:
         """Keep an event for the step's record."""
         self._events.append(event)
 
     def take_events(self) -> tuple[EnvEvent, ...]:
-        """Return what happened since the last call."""
+        """Return the events since the last call."""
         events = tuple(self._events)
         self._events.clear()
         return events
 
-    def forsake(self, given_up: AbandonedEpisode, *, step: int) -> None:
-        """Record an episode that is given up at `step`; its rows lose the step under way."""
+    def abandon(self, given_up: AbandonedEpisode, *, step: int) -> None:
+        """Record an episode abandoned at `step`; the outcome of the current step is lost."""
         env = given_up.env
         number, facts = self._ledger.numbers[env], self._facts(given_up, step)
-        self.tell(EnvEvent("episode_lost", env, number, facts, ends_episode=True))
+        self.add_event(EnvEvent("episode_lost", env, number, facts, ends_episode=True))
         if given_up.in_step:
             self.lose_rows(env)
         self.mend_rows(env)
@@ -171,7 +171,7 @@ class LostEpisodes:
             self._count_dropped(given_up, step)
 
     def fault(self, given_up: AbandonedEpisode, *, step: int) -> Fault:
-        """Return what went wrong in the trainer's own process, for whoever listens."""
+        """Return a fault in the trainer's process, for the listeners."""
         env, ledger = given_up.env, self._ledger
         return Fault(
             given_up.kind,
@@ -222,7 +222,7 @@ class LostEpisodes:
             numbers[rows] = 0.0
 
     def mend_rows(self, env: int) -> None:
-        """Leave finite numbers and a mask that allows something, until the next reset."""
+        """Leave finite numbers and an all-true mask until the next reset."""
         rows = self._ledger.rows(env)
         for part in self._slots.obs.values():
             if np.issubdtype(part.dtype, np.floating):
@@ -235,7 +235,7 @@ class LostEpisodes:
         return {"dropped": self.dropped}
 
     def load_state_dict(self, state: State) -> None:
-        """Go on with saved counts."""
+        """Continue with saved counts."""
         self.dropped = state["dropped"]
 
 

@@ -1,4 +1,4 @@
-"""Checks on what environments gave: over all rows at once, and at the end of an episode."""
+"""Checks of what environments return: over all rows at once, and at the end of an episode."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONGEST_FACTS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row with a value no learner can use, and what is wrong with it."""
+    """A row with an invalid value, and the problem."""
 
     row: int
     problem: str
@@ -84,7 +84,7 @@ def _non_finite(name: str, part: Array, finite: Bools) -> BadRow:
 
 
 def loose_row(spec: EnvSpec, active: Bools, ended: Bools, over: list[int]) -> BadRow | None:
-    """Return a row whose episode stops without an end, or goes on after it; `over` are envs.
+    """Return a row whose episode stops without an end, or continues after it; `over` are envs.
 
     Either would let a value be learned across two episodes.
     """
@@ -100,13 +100,13 @@ def loose_row(spec: EnvSpec, active: Bools, ended: Bools, over: list[int]) -> Ba
     problem = (
         f"the episode is over, but row {own} is neither terminated, truncated nor inactive"
         if is_over[env]
-        else f"row {own} ended, but stays active in an episode that goes on"
+        else f"row {own} ended, but stays active in an episode that continues"
     )
     return BadRow(row, problem)
 
 
 def bounded(ending: Ending) -> Ending:
-    """Return the ending with plain numbers; refuse what would swell the logs."""
+    """Return the ending with plain numbers; refuse texts and facts too long for the logs."""
     if len(ending.reason) > LONGEST_REASON:
         raise EnvError(
             f"the reason of the episode's end has {len(ending.reason)} characters, "
@@ -162,8 +162,8 @@ def words_of(error: BaseException) -> str:
     """Return kind, text and place of an exception: `KeyError: 'x' at my_envs.py:70 in step`."""
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - the text is made by code of the user's
-        text = "(its text cannot be made)"
+    except Exception:  # noqa: BLE001 - the text is made by user code
+        text = "(its str() failed)"
     name = type(error).__name__
     words = f"{name}: {text}" if text else name
     place = user_line(error.__traceback__)
@@ -201,7 +201,7 @@ def _is_below(file: str, folders: tuple[str, ...]) -> bool:
 
 
 FOLDER = "env-output"
-"""The folder of a run that holds them, one for each process."""
+"""The folder of a run for the output of environments, one log for each process."""
 
 
 def open_log(path: Path) -> int | None:
@@ -221,5 +221,5 @@ def open_log(path: Path) -> int | None:
 
 
 def printable(text: str) -> str:
-    """Return a text in one line, without anything that a terminal would obey."""
+    """Return a text in one line, without control characters."""
     return " ".join(without_controls(text).split("\n")).strip()

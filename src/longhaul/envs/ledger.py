@@ -120,7 +120,7 @@ class EpisodeLedger:
 
 
 class OwnPaceLedger(EpisodeLedger):
-    """The same for environments that do not step together: each has a tick of its own."""
+    """The same for environments that do not step together: each has a separate tick."""
 
     def __init__(self, spec: EnvSpec, count: int, seeds: EpisodeSeeds) -> None:
         super().__init__(spec, count, seeds)
@@ -152,6 +152,6 @@ def saved_settings(values: dict[str, SettingValue]) -> State:
 def restored_settings(state: State) -> Settings:
     """Return settings with saved values; bounds belong to the run and are not needed to read."""
     values = {name: tupled(saved) for name, saved in state.items()}
-    # Each declaration has its own value's type, which no list type can say.
+    # Each declaration has the type of its value, which list types cannot express.
     declared = [Setting(name, cast(float, value), "restored") for name, value in values.items()]
     return Settings(declared)

@@ -1,4 +1,4 @@
-"""What every in-process vector env does alike: autoreset, finals, episodes, checks and state."""
+"""The base of vector envs: autoreset, final observations, episodes, checks and state."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from longhaul.envs.starts import StartDealer
 
 
 class Lockstep(ABC):
-    """A VectorEnv over simulators that a subclass knows how to begin and to advance."""
+    """A VectorEnv over simulators; a subclass resets and steps them."""
 
     def __init__(
-        self, spec: EnvSpec, count: int, seeds: EpisodeSeeds, border: FaultPolicy | None = None
+        self, spec: EnvSpec, count: int, seeds: EpisodeSeeds, faults: FaultPolicy | None = None
     ) -> None:
         if count < 1:
-            raise ConfigError(f"env.count = {count}: at least one environment is needed")
+            raise ConfigError(f"env.count = {count}: at least one environment is required")
         self._spec = spec
         self._count = count
         self._slots, self._actions = self._allocate()
@@ -39,20 +39,20 @@ class Lockstep(ABC):
         self._dealer = StartDealer()
         self._guard = SlotGuard(spec, self._slots)
         self._log = self._make_log()
-        border = border or FaultPolicy()
-        self._listeners = border.listeners
+        faults = faults or FaultPolicy()
+        self._listeners = faults.listeners
         self._losses = LostEpisodes(
             spec,
             self._ledger,
             self._slots,
             self._last_actions,
-            most_dropped=border.most_dropped,
+            most_dropped=faults.most_dropped,
         )
         self._is_continuous = isinstance(spec.action, Continuous)
         self._settings: Settings | None = None
         self._running = False
         self._any_started = True
-        # The record of a step in which nothing ended is the same every time.
+        # A step in which nothing ended always has the same record.
         self._uneventful = Step(self._slots, None, ())
 
     def _allocate(self) -> tuple[StepBuffers, Array]:
@@ -81,7 +81,7 @@ class Lockstep(ABC):
         return actions[-LAST_ACTIONS:]
 
     def _step_number(self, env: int) -> int:
-        """Return the number of the step an env was asked for last, 0 if it was only reset."""
+        """Return the number of the last requested step of an env, 0 after a reset."""
         return self._log.end(self._ledger.rows(env)) - self._ledger.begun[env]
 
     def _where(self, env: int) -> str:
@@ -102,11 +102,11 @@ class Lockstep(ABC):
 
     @abstractmethod
     def _snapshots(self) -> State:
-        """Return the native state of all simulators (tier A)."""
+        """Return the native state of all simulators (tier snapshot)."""
 
     @abstractmethod
     def _restore(self, snapshots: State) -> None:
-        """Continue all simulators from their native state (tier A)."""
+        """Continue all simulators from their native state (tier snapshot)."""
 
     @abstractmethod
     def frame(self, env: int) -> NDArray[np.uint8] | None:
@@ -150,7 +150,7 @@ class Lockstep(ABC):
         """Begin the next episode in every environment."""
         self._running = True
         self._begin_next(range(self._count))
-        self._begin_forsaken()
+        self._begin_abandoned()
 
     def step(self, actions: Array) -> Step:
         """Act in every row; ended environments come back already reset."""
@@ -164,7 +164,7 @@ class Lockstep(ABC):
         self._ledger.advance(slots.reward)
         endings = self._drop_unusable(endings, in_step=True)
         step = self._uneventful
-        # Rows may say that they ended without their env doing so: counting is the cheapest look.
+        # Rows may end without their env ending: counting is the cheapest check.
         if (
             endings
             or self._spec.rows > 1
@@ -172,14 +172,14 @@ class Lockstep(ABC):
             or np.count_nonzero(slots.truncated)
         ):
             step = self._finish(endings)
-        self._begin_forsaken()
+        self._begin_abandoned()
         return self._with_events(step)
 
     def _with_events(self, step: Step) -> Step:
         """Return the step with what happened to episodes since the last one."""
-        if self._losses.are_told:
+        if self._losses.has_no_events:
             return step
-        self._any_started = True  # so that the marks of lost rows are taken off
+        self._any_started = True  # the next step clears the marks of lost rows
         return replace(step, events=self._losses.take_events())
 
     def state_dict(self) -> State:
@@ -221,8 +221,8 @@ class Lockstep(ABC):
                 self._restore(state["snapshots"])
             case Tier.REPLAY:
                 self._replay(state["replay"])
-            case Tier.EPISODE | Tier.NONE:
-                self._begin_anew()
+            case Tier.RESTART | Tier.NONE:
+                self._restart_episodes()
                 return
         for name, flag in self._flags().items():
             flag[...] = state["flags"][name]
@@ -249,7 +249,7 @@ class Lockstep(ABC):
     def _drop_unusable(
         self, endings: Sequence[tuple[int, Ending]], *, in_step: bool
     ) -> Sequence[tuple[int, Ending]]:
-        """Give up the episodes of envs that wrote numbers no learner can use.
+        """Abandon the episodes of envs that wrote invalid values.
 
         Return the endings of the others.
         """
@@ -264,21 +264,21 @@ class Lockstep(ABC):
         return [one for one in endings if one[0] not in abandoned]
 
     def _find_fault(self) -> SlotFault | None:
-        """Return the first row that was written with something unusable."""
+        """Return the first row with an invalid value."""
         return self._guard.fault()
 
     def _refuse(self, given_up: AbandonedEpisode) -> None:
-        """Drop what an env in this process gave: tell of it and give its episode up."""
+        """Report a fault of an env in this process and abandon its episode."""
         step = self._step_number(given_up.env)
         self._listeners.on_fault(self._losses.fault(given_up, step=step))
-        self._forsake(given_up)
+        self._abandon(given_up)
 
-    def _forsake(self, given_up: AbandonedEpisode) -> None:
-        """Give an episode up; `_begin_forsaken` begins the next one."""
-        self._losses.forsake(given_up, step=self._step_number(given_up.env))
+    def _abandon(self, given_up: AbandonedEpisode) -> None:
+        """Abandon an episode; `_begin_abandoned` begins the next one."""
+        self._losses.abandon(given_up, step=self._step_number(given_up.env))
 
-    def _begin_forsaken(self) -> None:
-        """Begin the next episode wherever one was given up, until all envs run."""
+    def _begin_abandoned(self) -> None:
+        """Begin the next episode wherever one was abandoned, until all envs run."""
         abandoned = self._losses.abandoned
         while abandoned:
             envs = sorted(abandoned)
@@ -322,7 +322,7 @@ class Lockstep(ABC):
         self._any_started = True
 
     def _flags(self) -> dict[str, Array]:
-        """Return the small arrays of the slots that no simulator can bring back."""
+        """Return the small arrays of the slots that simulators do not restore."""
         slots = self._slots
         return {
             "reward": slots.reward,
@@ -354,7 +354,7 @@ class Lockstep(ABC):
         }
 
     def _replay(self, replay: State) -> None:
-        """Bring every simulator back to where it was by its seed and actions, and check it."""
+        """Replay every simulator from its seed and actions, and check it."""
         for env, actions in enumerate(self._refilled_log(replay)):
             self._replay_one(env, actions.astype(self._actions.dtype), replay["digests"][env])
 
@@ -384,8 +384,8 @@ class Lockstep(ABC):
         if not np.array_equal(returns, ledger.returns[rows]):
             raise replay_mismatch(ledger.where(env), "led to other rewards")
 
-    def _begin_anew(self) -> None:
-        """Begin the same episode where none of it was played, the next one elsewhere."""
+    def _restart_episodes(self) -> None:
+        """Begin the same episode if no step of it was played, else the next one."""
         envs = range(self._count)
         for env in envs:
             if self._ledger.length(env):
@@ -396,4 +396,4 @@ class Lockstep(ABC):
             self._begin([env], self._ledger.settings[env])
         self._mark_started(envs)
         self._drop_unusable((), in_step=False)
-        self._begin_forsaken()
+        self._begin_abandoned()

@@ -1,4 +1,4 @@
-"""Seed and actions as an environment's state: the log kept and the digest that proves it."""
+"""Seed and actions as an environment's state: the action log, and the digest that checks it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ActionLog:
         self._stored[begin : self._size] = actions
 
     def _make_room(self) -> None:
-        """Drop what no running episode needs; if that is less than half, double the room."""
+        """Drop actions no running episode needs; if that frees less than half, double the size."""
         keep = self._stored[self._oldest() - self._first : self._size]
         grown = len(keep) * 2 > len(self._stored)
         room = np.zeros((len(self._stored) * (2 if grown else 1), *keep.shape[1:]), keep.dtype)
@@ -171,22 +171,22 @@ def observation_digest(slots: StepBuffers, rows: slice) -> str:
 
 
 def replay_mismatch(where: str, found: str) -> EnvError:
-    """Return the error for a replay that did not come back to where the run was."""
+    """Return the error for a replay that differs from the run."""
     return EnvError(
         f"{where}: replaying the saved seed and actions {found}, so the environment is not "
-        "reproducible (tier D), though it is declared tier B; seed everything it draws from "
-        'reset(seed=...), or set env.tier = "D" to begin a new episode at every resume'
+        "reproducible (tier none), although it is declared tier replay; seed everything it draws "
+        'from reset(seed=...), or set env.tier = "none" to begin a new episode at every resume'
     )
 
 
 def resume_promise(tier: Tier) -> str:
-    """Return what a resumed run can expect of environments of this tier, in one sentence."""
+    """Return how environments of this tier resume, in one sentence."""
     match tier:
         case Tier.SNAPSHOT:
             return "environments continue exactly, from a snapshot"
         case Tier.REPLAY:
             return "environments continue exactly, by replaying seed and actions, checked by a hash"
-        case Tier.EPISODE:
+        case Tier.RESTART:
             return (
                 "environments in mid-episode begin their next episode, "
                 "so a resumed run is exact only from episode starts"

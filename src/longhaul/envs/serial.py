@@ -20,7 +20,7 @@ from longhaul.envs.lockstep import Lockstep
 from longhaul.envs.native.thread_pool import Crew, RangePool, StepsNatively
 
 Stepper = tuple[int, Callable[[Array], Ending | None], Array]
-TIMED_EVERY = 13  # steps; an odd number, as what envs do regularly is often even
+TIMED_EVERY = 13  # steps; odd, because periodic work of envs often has an even period
 
 
 class SerialVectorEnv(Lockstep):
@@ -32,13 +32,13 @@ class SerialVectorEnv(Lockstep):
         count: int,
         seeds: EpisodeSeeds,
         *,
-        border: FaultPolicy | None = None,
+        faults: FaultPolicy | None = None,
     ) -> None:
-        super().__init__(source.spec, count, seeds, border)
+        super().__init__(source.spec, count, seeds, faults)
         self._make = source.make
         self._envs = [self._bound(env) for env in range(count)]
         self._configured: list[Settings | None] = [None] * count
-        self._distrusted: set[int] = set()  # made anew before their next reset
+        self._distrusted: set[int] = set()  # made again before their next reset
         # Bound methods and views of the action buffer, looked up once instead of every step.
         self._steps = [self._stepper(env) for env in range(count)]
         self._times = np.zeros((count, 2), np.int64)
@@ -63,7 +63,7 @@ class SerialVectorEnv(Lockstep):
         for env in envs:
             try:
                 if env in self._distrusted:
-                    self._make_anew(env)
+                    self._remake(env)
                 simulator = self._envs[env]
                 if settings is not None and settings != self._configured[env]:
                     simulator.configure(settings)
@@ -119,12 +119,12 @@ class SerialVectorEnv(Lockstep):
         return env + 1
 
     def _distrust(self, env: int, error: EnvError, *, in_step: bool) -> None:
-        """Refuse what a simulator gave, which may have left it in the middle of something."""
+        """Refuse the output of a simulator, which may be in an inconsistent state now."""
         self._distrusted.add(env)
         stage = "step" if in_step else "reset"
         self._refuse(AbandonedEpisode(env, "unusable", stage, str(error), in_step=in_step))
 
-    def _make_anew(self, env: int) -> None:
+    def _remake(self, env: int) -> None:
         self._distrusted.discard(env)
         self._close_one(env)
         self._envs[env] = self._bound(env)
@@ -138,7 +138,7 @@ class SerialVectorEnv(Lockstep):
             raise self._failure(env, error) from error
 
     def _failure(self, env: int, error: Exception) -> EnvError:
-        """Return an EnvError that names the place, with the simulator's own words."""
+        """Return an EnvError that names the place, with the simulator's message."""
         words = str(error) if isinstance(error, EnvError) else words_of(error)
         return EnvError(f"{self._where(env)}: {words}")
 
@@ -166,14 +166,14 @@ class SerialVectorEnv(Lockstep):
             raise self._failure(env, error) from error
 
     def close(self) -> None:
-        """End all environments; one that raises in its close is told of and keeps none open."""
+        """End all environments; an exception in one is reported and does not stop the others."""
         for env in range(self._count):
             self._close_one(env)
 
     def _close_one(self, env: int) -> None:
         try:
             self._envs[env].close()
-        except Exception as error:  # noqa: BLE001 - the env's own code, whatever it raises
+        except Exception as error:  # noqa: BLE001 - user code may raise anything
             given_up = AbandonedEpisode(env, "raised", "close", words_of(error), trace_of(error))
             self._listeners.on_fault(self._losses.fault(given_up, step=self._step_number(env)))
 
@@ -189,7 +189,7 @@ class _Stepper(Protocol):
 
 
 class _ByRanges:
-    """Each thread steps a range of its own, through Python."""
+    """Each thread steps a separate range, through Python."""
 
     def __init__(self, batch: BatchedEnv, count: int, threads: int) -> None:
         self._batch = batch
@@ -232,9 +232,9 @@ class BatchedVectorEnv(Lockstep):
         seeds: EpisodeSeeds,
         *,
         threads: int = 1,
-        border: FaultPolicy | None = None,
+        faults: FaultPolicy | None = None,
     ) -> None:
-        super().__init__(source.spec, count, seeds, border)
+        super().__init__(source.spec, count, seeds, faults)
         self._batch = source.make(count)
         self._batch.bind(self._slots)
         self._configured: Settings | None = None

@@ -1,4 +1,4 @@
-"""Hard starts: positions dealt to environments in place of their usual beginnings."""
+"""Hard starts: positions dealt to environments instead of their usual starts."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ STARTS_DEALT = "starts/dealt"
 class StartDealer:
     """Deals the offered starts in order: each once, or over and over up to a limit.
 
-    The limit counts from the beginning of the run. Whoever sets it therefore need not know how
-    many are being dealt at that very moment by a rollout that is under way.
+    The limit counts from the beginning of the run, so a controller that sets it need not know how
+    many starts the current rollout is dealing.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class StartDealer:
         self.used = 0  # starts dealt since the beginning of the run
 
     def offer(self, settings: Settings) -> None:
-        """Take the starts of these settings; the ones already being dealt go on."""
+        """Take the starts of these settings; those already being dealt continue."""
         if STARTS.name not in settings:
             return
         starts = settings[STARTS]
@@ -76,7 +76,7 @@ class StartDealer:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Go on with a saved deal."""
+        """Continue a saved deal."""
         starts = tupled(state["starts"])
         assert isinstance(starts, tuple)
         self._starts = starts

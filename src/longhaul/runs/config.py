@@ -1,4 +1,4 @@
-"""How often a run is saved, what is kept, and where else it is shown."""
+"""Config of checkpoints, logs and trackers."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ class CheckpointConfig:
     """Save after this many iterations; 0 leaves it to `every_seconds`."""
 
     every_seconds: float = 60.0
-    """Save when this many seconds have passed since the last checkpoint; 0 turns it off. The
-    moment of saving changes nothing in the run."""
+    """Save when this many seconds have passed since the last checkpoint; 0 turns it off. Saving
+    never changes the results of the run."""
 
     most_share: float = 0.1
-    """Largest share of the time that saving every `every_seconds` may take: a checkpoint that takes
-    long, as one with a large replay does, is written less often."""
+    """Largest share of the time that saving every `every_seconds` may take. Checkpoints that take
+    long to write, such as those with a large replay buffer, are written less often."""
 
     keep_last: int = 3
-    """How many of the newest checkpoints stay, at least 1. More than one is what a damaged newest
-    checkpoint falls back to."""
+    """How many of the newest checkpoints are kept, at least 1. If the newest is damaged, the run
+    resumes from the one before it."""
 
     keep_best: int = 1
-    """How many checkpoints with the best score stay beside the newest ones."""
+    """How many checkpoints with the best score are kept in addition."""
 
     keep_spread: int = 0
-    """How many checkpoints spread over the whole run stay beside those, to look back on how it was
-    learned; the crowded ones between the first and the newest go."""
+    """How many checkpoints spread evenly over the whole run are kept in addition, for studying the
+    course of training."""
 
     best_metric: str = ""
     """The metric that scores a checkpoint; empty takes the task's own score."""
 
     higher_is_better: bool = True
-    """Whether a greater score is a better one."""
+    """Whether a higher score is better."""
 
     reserve_megabytes: int = 64
-    """Disk space that must stay free beside twice the size of the checkpoint to be written."""
+    """Disk space that must be free in addition to twice the size of the checkpoint."""
 
     def __post_init__(self) -> None:
         for name, value, low in (
@@ -64,21 +64,21 @@ class CheckpointConfig:
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """How a run's logs are kept; nothing of them is ever deleted."""
+    """How a run's logs are kept; no row is ever deleted."""
 
     rotate_megabytes: float = 64.0
-    """Size at which a log is sealed and compressed beside its successor, read as one by every
-    command; 0 never does it."""
+    """Size at which a log is compressed and a new file started; every command reads them as one
+    log. 0 turns it off."""
 
     table: bool = True
-    """Keep metrics.parquet, if pyarrow is there to write it."""
+    """Write metrics.parquet if pyarrow is installed."""
 
     table_seconds: float = 60.0
-    """Time between two writings of metrics.parquet; 0 writes it only at the end. It takes at most
-    a hundredth of the time."""
+    """Time between two updates of metrics.parquet; 0 writes it only at the end. Writing takes at
+    most 1 % of the time."""
 
     resource_seconds: float = 10.0
-    """Time between two looks at the memory and processors of all processes; 0 never looks."""
+    """Time between two samples of the memory and CPU of all processes; 0 turns it off."""
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -92,7 +92,7 @@ class LogConfig:
 
 @dataclass(frozen=True, slots=True)
 class TrackConfig:
-    """Where curves are shown beside the run directory; a tracker never slows or stops a run."""
+    """Trackers that metrics are sent to; a tracker never slows down or stops a run."""
 
     to: tuple[TrackerName, ...] = ()
     """Trackers to send metrics, histograms and films to; `--track` adds one. TensorBoard's files
@@ -106,14 +106,14 @@ class TrackConfig:
     the file `mlflow.db` in the working directory from MLflow 3 on, the folder `mlruns` before."""
 
     histogram_seconds: float = 60.0
-    """Time between two histograms of weights, returns and lengths; 0 leaves them out."""
+    """Time between two histograms of weights, returns and lengths; 0 turns them off."""
 
     queue: int = 1000
     """Iterations that may wait for a slow tracker; more are dropped and counted."""
 
     patience_seconds: float = 10.0
-    """How long the beginning of a run waits for trackers to open, and its end for them to take
-    what is left."""
+    """How long the start of a run waits for trackers to open, and its end for them to take the
+    rest."""
 
     def __post_init__(self) -> None:
         for name, value, low in (

@@ -1,4 +1,4 @@
-"""The run directory: where everything about one run is."""
+"""The run directory: its files, its record, and how runs are created and found."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FORMAT = 1
 
 
 class Status(Enum):
-    """How a run stands, as its trainer last said."""
+    """The status of a run, as its trainer last recorded it."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -110,7 +110,7 @@ def write_status(path: Path, status: Status, reason: str = "") -> None:
 
 
 def write_first_checkpoint(path: Path, name: str) -> None:
-    """Note in run.json that the run has saved a checkpoint; only the first is noted."""
+    """Record the first checkpoint in run.json; later ones are ignored."""
     record = decode_record(path.read_bytes(), path)
     if not record.first_checkpoint:
         with storage_errors(path):
@@ -126,7 +126,7 @@ WANDB = "wandb"
 def slug(text: str) -> str:
     """Return `text` as a name of a-z 0-9 . _ - that is safe as a folder: gym:A-v1 is gym-a-v1.
 
-    Letters lose their accents; one that no letter of a-z stands for is refused, not left out.
+    Letters lose their accents; letters without an equivalent in a-z are refused.
     """
     plain = "".join(
         letter
@@ -143,129 +143,71 @@ def slug(text: str) -> str:
     return fit
 
 
+class _Entry:
+    """A file or folder of a run directory; as an attribute of one, its path."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, directory: RunDirectory, owner: type) -> Path:
+        return directory.path / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
     """The files of one run."""
 
     path: Path
 
-    @property
-    def record(self) -> Path:
-        """What the run is: task, name, seed, versions, command, status."""
-        return self.path / "run.json"
-
-    @property
-    def config(self) -> Path:
-        """The resolved config."""
-        return self.path / "config.toml"
-
-    @property
-    def lock(self) -> Path:
-        """Held by the trainer."""
-        return self.path / "lock"
-
-    @property
-    def heartbeat(self) -> Path:
-        """What the trainer is doing, rewritten every few seconds."""
-        return self.path / "heartbeat.json"
-
-    @property
-    def metrics(self) -> Path:
-        """One row per iteration; nothing in it depends on a clock."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def timings(self) -> Path:
-        """One row per iteration of what does depend on a clock, such as time/fps."""
-        return self.path / "timings.jsonl"
-
-    @property
-    def episodes(self) -> Path:
-        """One row per finished episode."""
-        return self.path / "episodes.jsonl"
-
-    @property
-    def events(self) -> Path:
-        """One row per decision of the schedule."""
-        return self.path / "events.jsonl"
-
-    @property
-    def sessions(self) -> Path:
-        """What happened to the processes: starts, resumes, signals, faults, ends."""
-        return self.path / "sessions.jsonl"
-
-    @property
-    def resources(self) -> Path:
-        """What every process takes of memory and processors, every few seconds."""
-        return self.path / "resources.jsonl"
-
-    @property
-    def schema(self) -> Path:
-        """What the names in the rows mean, and which version of them it is."""
-        return self.path / "schema.json"
-
-    @property
-    def metrics_table(self) -> Path:
-        """The metrics in columns, kept current."""
-        return self.path / "metrics.parquet"
-
-    @property
-    def checkpoints(self) -> Path:
-        """One folder per checkpoint."""
-        return self.path / "checkpoints"
-
-    @property
-    def evaluations(self) -> Path:
-        """Results of evaluations."""
-        return self.path / "evaluations"
-
-    @property
-    def final_score(self) -> Path:
-        """The score of the evaluation that ended the run."""
-        return self.evaluations / "final.json"
-
-    @property
-    def media(self) -> Path:
-        """Videos and pictures."""
-        return self.path / "media"
-
-    @property
-    def film_notes(self) -> Path:
-        """What each film in `media` shows."""
-        return self.media / "films.json"
-
-    @property
-    def plots(self) -> Path:
-        """Drawn curves."""
-        return self.path / "plots"
-
-    @property
-    def panels(self) -> Path:
-        """What the task wants its readers to see, for pages that know no tasks."""
-        return self.path / "panels.json"
-
-    @property
-    def tensorboard(self) -> Path:
-        """Event files of TensorBoard."""
-        return self.path / "tensorboard"
-
-    @property
-    def crash(self) -> Path:
-        """Log lines set aside on resume, damaged logs, reproductions of faults."""
-        return self.path / "crash"
-
-    @property
-    def report(self) -> Path:
-        """The report as one page."""
-        return self.path / "report.html"
-
-    @property
-    def notebook(self) -> Path:
-        """Notes by people."""
-        return self.path / "notebook.md"
+    record = _Entry("run.json")
+    """What the run is: task, name, seed, versions, command, status."""
+    config = _Entry("config.toml")
+    """The resolved config."""
+    lock = _Entry("lock")
+    """Held by the trainer."""
+    heartbeat = _Entry("heartbeat.json")
+    """Stage and progress of the trainer, rewritten every few seconds."""
+    metrics = _Entry("metrics.jsonl")
+    """One row per iteration; nothing in it depends on a clock."""
+    timings = _Entry("timings.jsonl")
+    """One row per iteration of values that depend on a clock, such as time/fps."""
+    episodes = _Entry("episodes.jsonl")
+    """One row per finished episode."""
+    events = _Entry("events.jsonl")
+    """One row per decision of the schedule."""
+    sessions = _Entry("sessions.jsonl")
+    """Events of the processes: starts, resumes, signals, faults, ends."""
+    resources = _Entry("resources.jsonl")
+    """Memory and CPU use of every process, every few seconds."""
+    schema = _Entry("schema.json")
+    """The meaning of the names in the rows, and their version."""
+    metrics_table = _Entry("metrics.parquet")
+    """The metrics in columns, kept current."""
+    checkpoints = _Entry("checkpoints")
+    """One folder per checkpoint."""
+    evaluations = _Entry("evaluations")
+    """Results of evaluations."""
+    final_score = _Entry("evaluations/final.json")
+    """The score of the evaluation that ended the run."""
+    media = _Entry("media")
+    """Videos and pictures."""
+    film_notes = _Entry("media/films.json")
+    """What each film in `media` shows."""
+    plots = _Entry("plots")
+    """Drawn curves."""
+    panels = _Entry("panels.json")
+    """The panels the task asks for, for pages that do not import tasks."""
+    tensorboard = _Entry("tensorboard")
+    """Event files of TensorBoard."""
+    crash = _Entry("crash")
+    """Log lines set aside on resume, damaged logs, reproductions of faults."""
+    report = _Entry("report.html")
+    """The report as one page."""
+    notebook = _Entry("notebook.md")
+    """Notes by people."""
 
     def read_record(self) -> RunRecord:
-        """Return run.json, or raise `ConfigError` if this is no run directory."""
+        """Return run.json, or raise `ConfigError` if this is not a run directory."""
         try:
             content = self.record.read_bytes()
         except FileNotFoundError:
@@ -275,9 +217,9 @@ class RunDirectory:
         return decode_record(content, self.record)
 
     def check_plain(self) -> None:
-        """Refuse to write into a directory with anything that leads out of it.
+        """Refuse a directory that holds links or special files.
 
-        Opening without following links alone would not do: folders may be links as well.
+        Opening files without following links is not enough: folders may be links as well.
         """
         top = self.path.resolve()
         for folder, folders, files in os.walk(top):
@@ -291,7 +233,7 @@ class RunDirectory:
 
 
 def create_run(root: Path, record: RunRecord, config_text: str) -> RunDirectory:
-    """Make `root/<task>/<time>-<name>-s<seed>` with run.json and config.toml, or nothing at all."""
+    """Make `root/<task>/<time>-<name>-s<seed>` with run.json and config.toml, all or nothing."""
     task_folder = root / slug(record.task)
     run_id = f"{record.created_at:%Y%m%d-%H%M%S}-{slug(record.name)}-s{record.seed}"
     if len(run_id) > _LONGEST:
@@ -322,7 +264,7 @@ def create_run(root: Path, record: RunRecord, config_text: str) -> RunDirectory:
 
 
 def _rename_to_free_name(temporary: Path, wanted: Path) -> Path:
-    """Give the folder its name; a second run of the same second gets a number."""
+    """Give the folder its name; a second run in the same second gets a number."""
     path, number = wanted, 1
     while path.exists():
         number += 1
@@ -331,7 +273,7 @@ def _rename_to_free_name(temporary: Path, wanted: Path) -> Path:
 
 
 def _remove_empty(folders: list[Path]) -> None:
-    """Remove the folders this call made, innermost first, unless somebody else uses them."""
+    """Remove the folders this call made, innermost first, unless they are in use."""
     for folder in folders:
         try:
             folder.rmdir()
@@ -347,7 +289,7 @@ def list_run_directories(folder: Path) -> list[RunDirectory]:
 def runs_named(root: Path, task: str, name: str, seed: int) -> Iterator[RunDirectory]:
     """Yield the runs of this task, name and seed, newest first.
 
-    A run whose run.json is unreadable is an error here: passing over it would hide it.
+    A run whose run.json is unreadable is an error here: skipping it would hide it.
     """
     run_id = re.compile(rf"\d{{8}}-\d{{6}}-{re.escape(slug(name))}-s{seed}(\.\d+)?")
     for run in reversed(list_run_directories(root / slug(task))):

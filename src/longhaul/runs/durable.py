@@ -1,4 +1,4 @@
-"""Writing files so that a power cut leaves the old content or the new, never a mixture."""
+"""Writing files atomically: a power cut leaves the old content or the new, never a mixture."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from longhaul.core.errors import ConfigError, ResourceError
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _BLOCK = 1 << 20
 _LINK = {errno.ELOOP, errno.EMLINK}
-"""What systems answer if a link is opened with `O_NOFOLLOW`."""
+"""Errors of opening a link with `O_NOFOLLOW`."""
 
 
 def link_error(path: Path) -> ConfigError:
-    """Return the error for a file of a run that leads out of it."""
+    """Return the error for a link or special file in a run directory."""
     return ConfigError(
         f"{path} is a symbolic link or a special file; everything in a run directory must be a "
-        "plain file or folder inside it, because a link in a run from elsewhere could direct "
-        "what is written to any file of yours. Replace it by what it leads to, or remove it"
+        "regular file or folder, because a link in a run from elsewhere could redirect writes to "
+        "any of your files. Replace it by its target, or remove it"
     )
 
 
@@ -42,7 +42,7 @@ def is_full(error: OSError) -> bool:
 
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Tell a failure to write `path` as a `ResourceError` with a remedy."""
+    """Raise a failure to write `path` as a `ResourceError` with a remedy."""
     try:
         yield
     except OSError as error:
@@ -68,7 +68,7 @@ def write_all(descriptor: int, content: bytes | memoryview) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Make the names in a directory survive a power cut."""
+    """Force the names in a directory to disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -93,7 +93,7 @@ def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> Digest:
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Put `content` in place of the file's old content in one step."""
+    """Replace the content of a file atomically."""
     beside = path.with_name(f".{path.name}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     descriptor = os.open(beside, flags, 0o644)

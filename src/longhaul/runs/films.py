@@ -14,7 +14,7 @@ from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file, storage_errors
 
 DURING = "evaluation"
-"""Stands in the names of films of evaluations during training."""
+"""Part of the names of films of evaluations during training."""
 _NAME = re.compile(r"step-(?P<steps>\d+)-(?P<shown>.+?)(-seed\d+)?\.(mp4|gif)")
 
 
@@ -27,7 +27,7 @@ class FilmNote:
 
 
 def film_name(steps: int, shown: str, seed: int, suffix: str = "mp4") -> str:
-    """Return the name of a film: the steps of its checkpoint come first, so that names sort."""
+    """Return the name of a film: the steps of its checkpoint come first, so names sort by them."""
     return f"step-{steps:012d}-{shown}-seed{seed}.{suffix}"
 
 
@@ -37,7 +37,7 @@ def training_film(progress: Progress, rank: int, seed: int) -> str:
 
 
 def keep_film_note(run: RunDirectory, film: Path, caption: str) -> None:
-    """Write down what a film of the run shows; one that lies elsewhere is passed over."""
+    """Record what a film of the run shows; a film outside `media` is ignored."""
     if film.parent != run.media:
         return
     notes = read_film_notes(run)
@@ -57,7 +57,7 @@ def read_film_notes(run: RunDirectory) -> dict[str, str]:
 
 
 def parse_film_notes(content: bytes) -> dict[str, str]:
-    """Return what films show, by file name; nothing if the content is damaged."""
+    """Return what films show, by file name; empty if the content is damaged."""
     try:
         notes = msgspec.json.decode(content, type=list[FilmNote])
     except (msgspec.DecodeError, RecursionError):
@@ -66,7 +66,7 @@ def parse_film_notes(content: bytes) -> dict[str, str]:
 
 
 def film_caption(file: str, notes: Mapping[str, str]) -> str:
-    """Return what a film shows, as it was written down or as its name tells."""
+    """Return the recorded caption of a film, or one derived from its name."""
     if file in notes:
         return notes[file]
     found = _NAME.fullmatch(file)

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 
 import msgspec
 import psutil
@@ -23,6 +22,7 @@ from longhaul.core.errors import LockedError, ResourceError
 from longhaul.runs.durable import storage_errors, write_all
 
 _PACKAGES = ("gymnasium", "longhaul", "numpy", "safetensors", "torch")
+_SLACK_SECONDS = 10.0  # between the clocks that a start time and a lock are taken from
 
 
 def installed_versions() -> dict[str, str]:
@@ -37,7 +37,7 @@ def installed_versions() -> dict[str, str]:
 
 
 def host_facts() -> dict[str, str]:
-    """Return what kind of machine this is."""
+    """Return facts about this machine."""
     return {
         "name": socket.gethostname(),
         "system": platform.platform(),
@@ -48,7 +48,7 @@ def host_facts() -> dict[str, str]:
 
 
 def boot_id() -> str:
-    """Return a name for the time since the last boot, so that an old pid is not taken for ours."""
+    """Return a name for the time since the last boot; pids of earlier boots are void."""
     path = Path("/proc/sys/kernel/random/boot_id")
     if path.exists():
         return path.read_text().strip()
@@ -78,17 +78,30 @@ class Holder:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process still runs; one on another machine is believed to."""
+        """Whether the process still runs; one on another machine counts as running.
+
+        A zombie does not run, and a process younger than the lock has reused the pid.
+        """
         if self.host != socket.gethostname():
             return True
-        return self.boot_id == boot_id() and psutil.pid_exists(self.pid)
+        if self.boot_id != boot_id():
+            return False
+        try:
+            process = psutil.Process(self.pid)
+            since = datetime.fromisoformat(self.since).timestamp()
+            is_younger = process.create_time() > since + _SLACK_SECONDS
+            return process.status() != psutil.STATUS_ZOMBIE and not is_younger
+        except psutil.NoSuchProcess:
+            return False
+        except (psutil.AccessDenied, ValueError):
+            return True
 
 
 def read_holder(path: Path) -> Holder | None:
-    """Return who wrote the lock file last; None if nobody did or the file is unreadable.
+    """Return the last holder of the lock; None if there was none or the file is unreadable.
 
-    Readers look at the text and never take the lock: even for a moment, that would turn a
-    starting trainer away.
+    Readers look at the text and never take the lock: even for a moment, that would refuse
+    a starting trainer.
     """
     try:
         return msgspec.json.decode(path.read_bytes(), type=Holder)
@@ -97,9 +110,9 @@ def read_holder(path: Path) -> Holder | None:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a trainer holds a run; only for whoever is about to train it.
+    """Whether a trainer holds a run; for a process that is about to train it.
 
-    It takes the lock for a moment, which would turn away a trainer that starts at that moment.
+    It takes the lock for a moment, which would refuse a trainer that starts at that moment.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -117,7 +130,7 @@ def is_locked(path: Path) -> bool:
 class RunLock:
     """An exclusive hold on a run directory, until closed or until the process dies.
 
-    The kernel frees it on death, however sudden. The file stays: deleting it would let two
+    The kernel releases it when the process dies. The file stays: deleting it would let two
     processes lock two files of the same name.
     """
 
@@ -153,7 +166,7 @@ class RunLock:
             )
             raise LockedError(
                 f"{self.path.parent} is in use by {who}; stop it or wait for it to end, or start "
-                "a run of another name"
+                "a run with another name"
             ) from error
 
     @property
@@ -162,7 +175,7 @@ class RunLock:
         return self._descriptor >= 0
 
     def close(self) -> None:
-        """Let others in; does nothing the second time."""
+        """Release the lock; does nothing the second time."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -170,10 +183,5 @@ class RunLock:
     def __enter__(self) -> RunLock:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -1,4 +1,4 @@
-"""Reading runs for people and pages: tolerant, without locks, without torch."""
+"""Reading run directories: tolerant of damage, without locks, without torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from longhaul.runs.monitor.heartbeat import Beat, read_beat
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """How a run stands."""
+    """The state of a run."""
 
     directory: RunDirectory
     record: RunRecord
@@ -27,13 +27,13 @@ class RunState:
 
     @property
     def is_alive(self) -> bool:
-        """Whether a trainer is at work."""
+        """Whether a trainer is running."""
         running = self.record.status is Status.RUNNING
         return running and self.holder is not None and self.holder.is_alive
 
     @property
     def status(self) -> str:
-        """The status for people: `interrupted` if the trainer died without a word."""
+        """The status to show: `interrupted` if the trainer died without recording it."""
         if self.record.status is Status.RUNNING and not self.is_alive:
             return "interrupted"
         return self.record.status.value
@@ -49,7 +49,7 @@ class CheckpointEntry:
 
 
 def read_run(directory: RunDirectory) -> RunState:
-    """Return how a run stands, or raise `ConfigError` if there is none."""
+    """Return the state of a run, or raise `ConfigError` if there is none."""
     return RunState(
         directory=directory,
         record=directory.read_record(),
@@ -115,7 +115,7 @@ def read_events(directory: RunDirectory) -> Rows:
 
 
 def read_sessions(directory: RunDirectory) -> Rows:
-    """Return what happened to the processes of the run."""
+    """Return the events of the run's processes."""
     return read_rows(directory.sessions)
 
 

@@ -1,4 +1,4 @@
-"""What the loop tells the run directory, and how a run is taken up again."""
+"""Logging iterations, saving checkpoints, and restoring a run from its newest checkpoint."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from longhaul.runs.logs.rewind import LogProblem, rewind_log
 from longhaul.runs.logs.session_log import SessionLog
 
 logger = logging.getLogger(__name__)
-# What a part raises when it is given the state of another kind or size of part.
+# Errors of a part that gets a state of another kind or size.
 _MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError)
 
 NEWCOMERS = frozenset({"hints"})
-"""Parts that checkpoints of earlier versions do not hold; they begin anew."""
+"""Parts that checkpoints of earlier versions do not hold; they start empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """How a process took up its run."""
+    """How a process restored its run."""
 
     checkpoint: Path | None  # None for a run from the beginning
     damaged: tuple[Damage, ...] = ()
@@ -74,10 +74,10 @@ class Recorder:
         self.restoration = Restoration(None)
 
     def restore(self, settings: Settings) -> tuple[Progress, Settings]:
-        """Load the newest sound checkpoint, take the logs back to it, and say so in the sessions.
+        """Load the newest intact checkpoint, rewind the logs to it, and log a session event.
 
-        Without any checkpoint the run begins, and lines of an attempt that never came to one are
-        set aside.
+        Without a checkpoint the run starts from the beginning, and log lines of an attempt that
+        never saved one are set aside.
         """
         removed = remove_leftovers(self._store.folder, self._lock)
         loaded = self._store.load_newest()
@@ -94,8 +94,8 @@ class Recorder:
                 listener.begin(progress)
             except LonghaulError:
                 raise
-            except Exception as error:  # noqa: BLE001 - a listener is never worth a run
-                self._leave_out(listener, error)
+            except Exception as error:  # noqa: BLE001 - a listener must not end a run
+                self._remove_listener(listener, error)
         return progress, settings
 
     def record(
@@ -125,11 +125,11 @@ class Recorder:
         for listener in tuple(self._listeners):
             try:
                 listener.iteration(recorded)
-            except Exception as error:  # noqa: BLE001 - a listener is never worth a run
-                self._leave_out(listener, error)
+            except Exception as error:  # noqa: BLE001 - a listener must not end a run
+                self._remove_listener(listener, error)
 
     def _take_score(self, view: View) -> None:
-        """Remember the metric checkpoints are ranked by; a new best one is worth a checkpoint."""
+        """Keep the metric that ranks checkpoints; a new best value requests a checkpoint."""
         score = view.metrics.get(self._store.config.best_metric)
         if score is None:
             return
@@ -138,11 +138,11 @@ class Recorder:
             self.request()
 
     def request(self) -> None:
-        """Ask for a checkpoint after the present iteration; safe in a signal handler."""
+        """Request a checkpoint after the present iteration; safe in a signal handler."""
         self._requested = True
 
     def due(self, progress: Progress) -> bool:
-        """Whether it is time for a checkpoint; when it is taken changes nothing in the run."""
+        """Whether it is time for a checkpoint; saving never changes the results of the run."""
         config = self._store.config
         iterations = progress.iteration - self.saved.iteration
         seconds = self._clocks.monotonic() - self._saved_at
@@ -158,7 +158,7 @@ class Recorder:
         began = self._clocks.monotonic()
         for log in self._logs.values():
             log.sync()
-        # Cleared before the state is taken, so that a request during the save is not lost.
+        # Cleared before the state is taken, so a request during the save is not lost.
         self._requested = False
         snapshot = CheckpointContent(
             progress=progress,
@@ -180,15 +180,15 @@ class Recorder:
         return path
 
     def add_listener(self, listener: RunListener) -> None:
-        """Let one more follow the run; call it before `restore`."""
+        """Add a listener; call it before `restore`."""
         self._listeners.append(listener)
 
     def note(self, event: str, **facts: Any) -> None:
-        """Write what happened to this process into sessions.jsonl, with the time."""
+        """Write an event of this process into sessions.jsonl, with the time."""
         self._sessions.note(event, **facts)
 
     def close_listeners(self) -> None:
-        """Close all listeners, which hear no more of the run; the logs stay open."""
+        """Close and remove all listeners; the logs stay open."""
         for listener in self._listeners:
             try:
                 listener.close()
@@ -203,25 +203,25 @@ class Recorder:
             log.close()
 
     def _restore_parts(self, loaded: Loaded) -> None:
-        begin_anew = NEWCOMERS - set(loaded.states)
-        if set(loaded.states) != set(self._parts) - begin_anew:
+        empty = NEWCOMERS - set(loaded.states)
+        if set(loaded.states) != set(self._parts) - empty:
             raise CheckpointError(
-                f"checkpoint {loaded.path} holds {', '.join(sorted(loaded.states))}, and this run "
+                f"checkpoint {loaded.path} holds {', '.join(sorted(loaded.states))}, but this run "
                 f"has {', '.join(sorted(self._parts))}; use the version that wrote it"
             )
         for name, part in self._parts.items():
-            if name in begin_anew:
+            if name in empty:
                 continue
             try:
                 part.load_state_dict(loaded.states[name])
             except _MISFITS as error:
                 raise CheckpointError(
-                    f"{name} cannot go on from checkpoint {loaded.path}: {error!r}; use the "
+                    f"{name} cannot continue from checkpoint {loaded.path}: {error!r}; use the "
                     "version and config that wrote it"
                 ) from error
 
     def _rewind_logs(self, loaded: Loaded | None, progress: Progress) -> Restoration:
-        """Take every log back to the checkpoint and open it for more."""
+        """Rewind every log to the checkpoint and open it for writing."""
 
         def belongs(row: Row) -> bool:
             iteration = row.get("iteration")
@@ -275,9 +275,9 @@ class Recorder:
         facts |= {name: entries for name, entries in listed.items() if entries}
         self.note("started" if found.checkpoint is None else "resumed", **facts)
 
-    def _leave_out(self, listener: RunListener, error: Exception) -> None:
-        """Note a listener that failed, once: it hears no more of the run."""
-        logger.exception("a listener failed and is left out")
+    def _remove_listener(self, listener: RunListener, error: Exception) -> None:
+        """Log a listener that failed, and remove it."""
+        logger.exception("a listener failed and is removed")
         self._listeners.remove(listener)
         self.note("sink_failed", sink=type(listener).__name__, error=repr(error))
 

@@ -1,4 +1,4 @@
-"""The number a run is judged by: its last evaluation, or the training return until there is one."""
+"""The score of a run: its last evaluation, or the training return until there is one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from longhaul.runs.durable import replace_file, storage_errors
 TRAINING_RETURN = "rollout/ep_rew_mean"
 MEAN_RETURN, SPREAD, EPISODES = "eval/mean_reward", "eval/std_reward", "eval/episodes"
 NORMAL_95 = 1.96
-"""Standard errors on either side of a mean that hold it with 95 % confidence."""
+"""Standard errors on either side of the mean in a 95 % confidence interval."""
 
 
 class Source(StrEnum):
@@ -30,13 +30,13 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One figure with everything needed to read it."""
+    """A score and its context."""
 
     value: float
     metric: str
     source: Source
     env_steps: int
-    """How far training had come when it was measured."""
+    """Training steps when it was measured."""
     low: float | None = None
     """Lower end of the 95 % confidence interval of the mean over `episodes`."""
     high: float | None = None
@@ -55,27 +55,27 @@ class Score:
 
     @property
     def interval(self) -> str:
-        """What the interval is of and where it lies, in words; empty without one."""
+        """The confidence interval in words; empty without one."""
         if self.low is None or self.high is None:
             return ""
         return confidence_interval(self.low, self.high, self.episodes)
 
 
 def confidence_interval(low: float, high: float, episodes: int | None) -> str:
-    """Return a 95 % confidence interval in words that say what it is."""
+    """Return a 95 % confidence interval in words."""
     over = "" if episodes is None else f", {episodes} episode{'' if episodes == 1 else 's'}"
     return f"95 % confidence interval of the mean{over}: {low:.4g} to {high:.4g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What a run is measured by."""
+    """The metric and target of a run."""
 
     metric: str = MEAN_RETURN
     target: float | None = None
     """The value from which the task counts as solved."""
     suite: str = ""
-    """The suite that is played during training, for tasks with suites of their own."""
+    """The suite that is played during training, for tasks that define suites."""
 
     def of(self, row: Mapping[str, Any], env_steps: int) -> Score | None:
         """Return the evaluation in a row of metrics; None if it has none."""
@@ -118,7 +118,7 @@ class _Panels:
 
 
 def read_measure(panels: bytes, config: bytes) -> Measure:
-    """Return what a run is measured by from its panels.json and config.toml, damaged or not."""
+    """Return the measure from panels.json and config.toml; damaged files give the defaults."""
     try:
         shown = msgspec.json.decode(panels, type=_Panels)
     except (msgspec.DecodeError, RecursionError):
@@ -175,9 +175,9 @@ def training_score(row: Mapping[str, Any], env_steps: int) -> Score | None:
 def newest_score(
     final: Score | None, evaluation: Score | None, training: Score | None, *, env_steps: int
 ) -> Score | None:
-    """Return the score that counts after so many steps.
+    """Return the current score after `env_steps` steps.
 
-    A final evaluation is out of date once the run was trained further.
+    A final evaluation is outdated once the run was trained further.
     """
     if final is not None and final.env_steps >= env_steps:
         return final

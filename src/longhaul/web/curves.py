@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longhaul.runs.directory import RunDirectory
-from longhaul.web.tail import Tail
+from longhaul.runs.logs.follow import LogFollower
 
 Numbers = NDArray[np.float64]
 Row = Mapping[str, Any]
 
 CAPACITY = 4096
 MOST_COLUMNS = 600
-"""A log with more names than this is not one a person looks through; the rest is counted."""
+"""Further columns are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,16 @@ class Stretches:
         return len(self.x)
 
     def between(self, begin: float | None, end: float | None) -> Stretches:
-        """Return what lies between, and one stretch more on each side for lines to lead to."""
+        """Return the part between, and one stretch more on each side for the lines to lead to."""
         first = 0 if begin is None else int(np.searchsorted(self.x, begin, side="left")) - 1
         last = len(self) if end is None else int(np.searchsorted(self.x, end, side="right")) + 1
         kept = slice(max(first, 0), last)
         return Stretches(self.x[kept], self.mean[kept], self.low[kept], self.high[kept])
 
     def thinned(self, most: int) -> Stretches:
-        """Return at most so many stretches; no extreme is lost, and the ends stay where they are.
+        """Return at most `most` stretches; extremes and both ends are kept.
 
-        Of the stretches that become one, the mean counts every one of them alike.
+        Joined stretches count equally in the mean.
         """
         if len(self) <= most:
             return self
@@ -98,11 +98,11 @@ class Buckets:
 
     @property
     def nbytes(self) -> int:
-        """Memory the numbers take."""
+        """Memory of the arrays."""
         return int(self._values.nbytes + self._counts.nbytes)
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Add rows; fields that are no numbers are absent."""
+        """Add rows; fields that are not numbers are ignored."""
         if not rows:
             return
         names = self._take_names(rows)
@@ -226,7 +226,7 @@ def _number(value: object) -> float:
 Axis = Literal["steps", "iteration", "seconds"]
 COUNTERS = ("iteration", "env_steps", "episodes")
 DETAIL_BYTES = 12 * 1024 * 1024
-"""A closer look reads this much of a log again at most; wider ones are answered from memory."""
+"""A zoomed window reads at most this much of a log again; wider ones come from memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ class Log:
     """One log in stretches, with marks to find single rows again."""
 
     def __init__(self, path: Path) -> None:
-        self._tail = Tail(path)
+        self._tail = LogFollower(path)
         self._marks: list[tuple[float, int]] = []  # the first iteration and offset of a piece
         self.buckets = Buckets()
         self.skipped = 0
@@ -254,7 +254,7 @@ class Log:
         return min(1.0, self._tail.offset / self._tail.size) if self._tail.size else 1.0
 
     def advance(self) -> bool:
-        """Read one piece; tell whether there is more."""
+        """Read one piece; return whether there is more."""
         piece = self._tail.next_piece()
         if piece.restarted:
             self._marks.clear()
@@ -301,7 +301,7 @@ class RunCurves:
 
     @property
     def nbytes(self) -> int:
-        """Memory it takes, nearly."""
+        """Approximate memory use."""
         logs = (self.metrics.buckets, self.timings.buckets, self.settings)
         return sum(buckets.nbytes for buckets in logs)
 
@@ -323,7 +323,7 @@ class RunCurves:
         return min(self.metrics.share_read, self.timings.share_read)
 
     def advance(self) -> bool:
-        """Read a piece of each log; tell whether there is more."""
+        """Read a piece of each log; return whether there is more."""
         more = [self.metrics.advance(), self.timings.advance()]
         return any(more)
 
@@ -332,7 +332,7 @@ class RunCurves:
         self.settings.append(rows)
 
     def forget_settings(self) -> None:
-        """Begin anew, because the log they were read from did."""
+        """Drop all values, because their log restarted."""
         self.settings = Buckets()
 
     def curve(self, name: str, window: Window) -> Stretches:

@@ -1,4 +1,4 @@
-"""What happened in a run, in the order it happened: decisions, hints, faults, sessions."""
+"""Events of a run in order: decisions, hints, faults, sessions."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 from longhaul.core.hint import HINT_EVENT
 from longhaul.runs.directory import RunDirectory
-from longhaul.web.tail import Row, Tail
+from longhaul.runs.logs.follow import LogFollower, Row
 
 MOST_KEPT = 400
 MOST_SETTINGS = 100
 LONGEST_TEXT = 2000
 LONGEST_COOLDOWN = 500
-"""Iterations a rule waits at most before it speaks for the second time, twice as many each time."""
+"""Longest wait, in iterations, before a rule repeats its hint; it doubles each time."""
 _PLACE = ("event", "time", "iteration", "env_steps", "pid", "host")
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """One line of the story."""
+class LoggedEvent:
+    """One line of the events."""
 
     event: str
     step: float | None
@@ -31,10 +31,10 @@ class Happening:
 
     @property
     def silence(self) -> float:
-        """Iterations after which a hint would have been given again, did it still hold."""
+        """Iterations after which a hint that still applies is repeated."""
         times = self.facts.get("times", "")
-        told = int(times) if times.isdecimal() and len(times) < 10 else 1
-        return LONGEST_COOLDOWN * 2.0 ** min(max(told, 1) - 1, 30)
+        count = int(times) if times.isdecimal() and len(times) < 10 else 1
+        return LONGEST_COOLDOWN * 2.0 ** min(max(count, 1) - 1, 30)
 
     def as_row(self) -> dict[str, Any]:
         """Return plain values."""
@@ -49,40 +49,40 @@ class Happening:
 
 @dataclass(slots=True)
 class WorkerHealth:
-    """What befell one worker, or the environments of the trainer's own process."""
+    """Faults of one worker, or of the environments in the trainer's process."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     last: str = ""
     time: str = ""
 
 
-class Story:
+class RunEvents:
     """Follows events.jsonl and sessions.jsonl; all are counted, the newest are kept."""
 
     def __init__(self, directory: RunDirectory) -> None:
-        self._events = Tail(directory.events)
-        self._sessions = Tail(directory.sessions)
+        self._events = LogFollower(directory.events)
+        self._sessions = LogFollower(directory.sessions)
         self.restarted = False
         self._forget_events()
         self._forget_sessions()
 
     def _forget_events(self) -> None:
         self.decisions: deque[dict[str, Any]] = deque(maxlen=MOST_KEPT)
-        self.happenings: deque[Happening] = deque(maxlen=MOST_KEPT)
+        self.others: deque[LoggedEvent] = deque(maxlen=MOST_KEPT)
         self.counts: Counter[str] = Counter()
-        self.hints: dict[str, Happening] = {}
+        self.hints: dict[str, LoggedEvent] = {}
         self._seen: set[str] = set()
 
     def _forget_sessions(self) -> None:
-        self.sessions: deque[Happening] = deque(maxlen=MOST_KEPT)
+        self.sessions: deque[LoggedEvent] = deque(maxlen=MOST_KEPT)
         self.session_counts: Counter[str] = Counter()
-        self.session_hints: dict[str, Happening] = {}
+        self.session_hints: dict[str, LoggedEvent] = {}
         self.workers: dict[str, WorkerHealth] = {}
 
     def advance(self) -> tuple[list[Row], bool]:
-        """Read a piece of each log; return values of settings that it tells, and whether to go on.
+        """Read a piece of each log; return the settings' values in it, and whether there is more.
 
-        `restarted` tells that the values told before are void.
+        `restarted` means that the values returned before are invalid.
         """
         piece = self._events.next_piece()
         self.restarted = piece.restarted
@@ -101,15 +101,15 @@ class Story:
         self._count(self.counts, event)
         if event == "schedule":
             return self._take_decision(row)
-        happening = _happening(row)
+        happening = _logged_event(row)
         if event == HINT_EVENT:
             _keep_hint(self.hints, happening)
         else:
-            self.happenings.append(happening)
+            self.others.append(happening)
         return []
 
     def _take_decision(self, row: Row) -> list[Row]:
-        """Keep a decision; return the settings before, where nobody told of them yet, and after."""
+        """Keep a decision; return the values after it, and before it for settings not seen yet."""
         moves = row.get("moves")
         moves = (
             [move for move in moves if isinstance(move, Mapping)] if isinstance(moves, list) else []
@@ -144,7 +144,7 @@ class Story:
         return [*rows, {**place, **after}] if after else rows
 
     def _take_session(self, row: Row) -> None:
-        happening = _happening(row)
+        happening = _logged_event(row)
         self._count(self.session_counts, happening.event)
         if happening.event == HINT_EVENT:
             _keep_hint(self.session_hints, happening)
@@ -164,8 +164,8 @@ class Story:
             counts[event[:80]] += 1
 
 
-def _keep_hint(hints: dict[str, Happening], happening: Happening) -> None:
-    """Keep what each rule said last; without a rule each text once, when it was last said."""
+def _keep_hint(hints: dict[str, LoggedEvent], happening: LoggedEvent) -> None:
+    """Keep the last hint of each rule; hints without a rule are kept once per text."""
     key = happening.facts.get("rule") or hint_text(happening)
     hints.pop(key, None)
     hints[key] = happening
@@ -173,15 +173,15 @@ def _keep_hint(hints: dict[str, Happening], happening: Happening) -> None:
         hints.pop(next(iter(hints)))
 
 
-def hint_text(happening: Happening) -> str:
-    """Return what a hint says."""
+def hint_text(happening: LoggedEvent) -> str:
+    """Return a hint's text."""
     facts = happening.facts
     return next((facts[name] for name in ("text", "why", "hint") if facts.get(name)), "")
 
 
-def _happening(row: Row) -> Happening:
+def _logged_event(row: Row) -> LoggedEvent:
     facts = {str(name)[:80]: _text(value) for name, value in row.items() if name not in _PLACE}
-    return Happening(
+    return LoggedEvent(
         event=_text(row.get("event", ""))[:80],
         step=_number(row.get("env_steps")),
         iteration=_number(row.get("iteration")),

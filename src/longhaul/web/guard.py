@@ -36,9 +36,9 @@ class AccessRules:
     """What a request must bring."""
 
     hosts: frozenset[str] = LOOPBACK
-    """Names of this server, without a port: one may look through a tunnel from another port."""
+    """Names of this server, without a port: a tunnel may use another port."""
     token: str = field(default="", repr=False)
-    """Asked of everybody if it is not empty."""
+    """Required of every request if it is not empty."""
 
     @property
     def cookie(self) -> str:
@@ -49,8 +49,8 @@ class AccessRules:
 class RequestGuard:
     """Lets through only requests that keep the rules, and sends every answer with strict headers.
 
-    A foreign Host is a name somebody else pointed at this machine; a foreign Origin is another page
-    asking behind its reader's back. Both are refused whatever the method.
+    A foreign Host is a name that someone else's DNS points at this machine (DNS rebinding); a
+    foreign Origin is another site's page. Both are refused for every method.
     """
 
     def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
@@ -84,14 +84,14 @@ class RequestGuard:
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or host_name(hosts[0]) not in self._rules.hosts:
             return PlainTextResponse(
-                "This server answers to its own name only; see --allow-host.\n", 421
+                "This server does not accept this Host header; see --allow-host.\n", 421
             )
         own = {f"{scheme}://{hosts[0].lower()}" for scheme in ("http", "https")}
         if any(origin.lower() not in own for origin in origins) or _is_embedded(headers):
-            return PlainTextResponse("Other pages may not ask this server for anything.\n", 403)
+            return PlainTextResponse("Requests from other sites are refused.\n", 403)
         if scope["method"] not in METHODS:
             return PlainTextResponse(
-                "This page only shows; nothing can be changed.\n",
+                "This page is read-only.\n",
                 405,
                 headers={"Allow": ", ".join(METHODS)},
             )
@@ -105,7 +105,7 @@ class RequestGuard:
         given = [value for name, value in query if name == "token"]
         if any(_same(value, self._rules.token) for value in given):
             rest = urlencode([(name, value) for name, value in query if name != "token"])
-            # The path is our own again, so that the token does not stay in the address.
+            # Redirecting removes the token from the address.
             path = "/" + scope["path"].lstrip("/\\")
             response = Response(
                 status_code=303, headers={"Location": f"{path}?{rest}" if rest else path}
@@ -120,7 +120,7 @@ class RequestGuard:
         if any(_same(value, self._rules.cookie) for value in self._cookies(headers)):
             return None
         return PlainTextResponse(
-            "This page needs its token: open the address that `longhaul serve` printed.\n",
+            "A token is required: open the address that `longhaul serve` printed.\n",
             401,
             headers={"WWW-Authenticate": "Bearer"},
         )
@@ -136,7 +136,7 @@ class RequestGuard:
 
 
 def host_name(host: str) -> str:
-    """Return the name of a Host header without its port, in small letters."""
+    """Return the name of a Host header without its port, in lower case."""
     name, colon, port = host.rpartition(":")
     if colon and port.isascii() and port.isdigit() and (":" not in name or name.endswith("]")):
         return name.lower()

@@ -1,4 +1,4 @@
-"""The web application: pages, their files, runs as JSON, films, news."""
+"""The web application: pages, their files, runs as JSON, films, live changes."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from starlette.routing import Route
 
 from longhaul.web.curves import Axis, Window
 from longhaul.web.guard import AccessRules, RequestGuard
-from longhaul.web.payloads import FILMS, PICTURES, tell_configs, tell_curves, tell_run
-from longhaul.web.run_index import Library
+from longhaul.web.payloads import FILMS, PICTURES, configs_payload, curves_payload, run_payload
+from longhaul.web.run_index import RunIndex
 
 LOOK_SECONDS = 1.0
 PING_LOOKS = 10
-"""After so many looks without news a line goes out all the same, to notice who left."""
+"""After this many looks without changes a comment is sent, to notice pages that left."""
 MOST_LISTENERS = 64
 
 logger = logging.getLogger(__name__)
 
 
 class News:
-    """Tells all open pages which lines of the list changed; looks only while somebody listens."""
+    """Sends all open pages the changed entries of the list; runs only while a page listens."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, index: RunIndex) -> None:
+        self._index = index
         self._listeners: set[asyncio.Queue[bytes]] = set()
-        self._told: dict[str, bytes] = {}
+        self._sent: dict[str, bytes] = {}
         self._looking: asyncio.Task[None] | None = None
 
     @property
@@ -55,7 +55,7 @@ class News:
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
         try:
-            entries = await run_in_threadpool(self._library.entries)
+            entries = await run_in_threadpool(self._index.entries)
             yield b"retry: 1000\n" + event("all", entries)
             silent = 0
             while not is_over():
@@ -70,13 +70,13 @@ class News:
             self._listeners.discard(queue)
 
     async def _look(self) -> None:
-        """Look for changes while there are listeners; one that does not read is told to go."""
+        """Look for changes while there are listeners; one that does not read is dropped."""
         while self._listeners:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 changed, gone = await run_in_threadpool(self._changes)
             except OSError:
-                logger.warning("the runs cannot be read at the moment", exc_info=True)
+                logger.warning("cannot read the runs at the moment", exc_info=True)
                 continue
             if not (changed or gone):
                 continue
@@ -88,11 +88,11 @@ class News:
                     queue.put_nowait(message)
 
     def _changes(self) -> tuple[list[dict[str, Any]], list[str]]:
-        entries = self._library.entries()
+        entries = self._index.entries()
         found = {str(entry["id"]): msgspec.json.encode(entry) for entry in entries}
-        changed = [entry for entry in entries if self._told.get(entry["id"]) != found[entry["id"]]]
-        gone = [name for name in self._told if name not in found]
-        self._told = found
+        changed = [entry for entry in entries if self._sent.get(entry["id"]) != found[entry["id"]]]
+        gone = [name for name in self._sent if name not in found]
+        self._sent = found
         return changed, gone
 
 
@@ -121,7 +121,7 @@ class Assets:
                 self._held[entry.name] = (content, kind, hashlib.sha256(content).hexdigest()[:20])
 
     def answer(self, request: Request, name: str) -> Response:
-        """Return a file, or that the browser's copy is still good."""
+        """Return a file, or 304 if the browser has it."""
         if name not in self._held:
             return not_found()
         content, kind, digest = self._held[name]
@@ -132,16 +132,16 @@ class Assets:
 
 
 class Pages:
-    """Answers requests for what a library holds."""
+    """Answers requests from the run index."""
 
-    def __init__(self, library: Library, is_over: Callable[[], bool]) -> None:
-        self._library = library
-        self._news = News(library)
+    def __init__(self, index: RunIndex, is_over: Callable[[], bool]) -> None:
+        self._index = index
+        self._news = News(index)
         self._assets = Assets()
         self._is_over = is_over
 
     def routes(self) -> list[Route]:
-        """Return what can be asked for."""
+        """Return the routes."""
         return [
             *(Route(path, self.page) for path in PAGES),
             Route("/static/{name}", self.asset),
@@ -154,7 +154,7 @@ class Pages:
         ]
 
     async def page(self, request: Request) -> Response:
-        """Return a page; it finds out by itself what to show."""
+        """Return an HTML page."""
         return self._assets.answer(request, PAGES[request.url.path])
 
     async def asset(self, request: Request) -> Response:
@@ -163,13 +163,13 @@ class Pages:
 
     async def runs(self, request: Request) -> Response:
         """Return the list of runs."""
-        entries = await run_in_threadpool(self._library.entries)
-        return as_json({"root": self._library.shelf.root.name, "runs": entries})
+        entries = await run_in_threadpool(self._index.entries)
+        return as_json({"root": self._index.folder.root.name, "runs": entries})
 
     async def run(self, request: Request) -> Response:
         """Return one run."""
         name = request.query_params.get("run", "")
-        found = await run_in_threadpool(tell_run, self._library, name)
+        found = await run_in_threadpool(run_payload, self._index, name)
         return not_found() if found is None else as_json(found)
 
     async def curves(self, request: Request) -> Response:
@@ -178,13 +178,13 @@ class Pages:
         window = read_window(query)
         runs, names = query.getlist("run")[:MOST_RUNS], query.getlist("name")[:MOST_NAMES]
         if window is None:
-            return PlainTextResponse("over, from, to or points cannot be read\n", 400)
-        return as_json(await run_in_threadpool(tell_curves, self._library, runs, names, window))
+            return PlainTextResponse("invalid over, from, to or points\n", 400)
+        return as_json(await run_in_threadpool(curves_payload, self._index, runs, names, window))
 
     async def configs(self, request: Request) -> Response:
         """Return configs side by side."""
         runs = request.query_params.getlist("run")[:MOST_RUNS]
-        return as_json(await run_in_threadpool(tell_configs, self._library, runs))
+        return as_json(await run_in_threadpool(configs_payload, self._index, runs))
 
     async def news(self, request: Request) -> Response:
         """Return a stream of changes."""
@@ -203,38 +203,38 @@ class Pages:
         return FileResponse(path, headers={"Cache-Control": "no-cache"})
 
     def _find_file(self, parts: dict[str, str]) -> str | None:
-        directory = self._library.directory(f"{parts['task']}/{parts['run']}")
+        directory = self._index.directory(f"{parts['task']}/{parts['run']}")
         if directory is None:
             return None
         folders = {"media": (directory.media, FILMS), "plots": (directory.plots, PICTURES)}
         if parts["kind"] not in folders:
             return None
-        found = self._library.shelf.files(*folders[parts["kind"]]).get(parts["name"])
+        found = self._index.folder.files(*folders[parts["kind"]]).get(parts["name"])
         return None if found is None else str(found)
 
 
 def make_app(
-    library: Library, rules: AccessRules, *, is_over: Callable[[], bool] = lambda: False
+    index: RunIndex, rules: AccessRules, *, is_over: Callable[[], bool] = lambda: False
 ) -> Starlette:
-    """Return the application; `is_over` tells streams that the server is about to end."""
+    """Return the application; streams end when `is_over` returns True."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        library.start()
+        index.start()
         try:
             yield
         finally:
-            await run_in_threadpool(library.close)
+            await run_in_threadpool(index.close)
 
     return Starlette(
-        routes=Pages(library, is_over).routes(),
+        routes=Pages(index, is_over).routes(),
         middleware=[Middleware(RequestGuard, rules)],
         lifespan=lifespan,
     )
 
 
 def read_window(query: QueryParams) -> Window | None:
-    """Return the part of a run a request asks for, None if it makes no sense."""
+    """Return the part of a run a request asks for, None if it is invalid."""
     over = query.get("over", "steps")
     try:
         begin, end = (float(query[name]) if name in query else None for name in ("from", "to"))
@@ -247,10 +247,10 @@ def read_window(query: QueryParams) -> Window | None:
 
 
 def as_json(content: Any) -> Response:
-    """Return an answer for programs; a number that is not finite is null."""
+    """Return JSON; a number that is not finite is null."""
     return Response(msgspec.json.encode(content), media_type="application/json")
 
 
 def not_found() -> Response:
-    """Return that there is nothing of this name."""
-    return PlainTextResponse("there is nothing here\n", 404)
+    """Return status 404."""
+    return PlainTextResponse("not found\n", 404)

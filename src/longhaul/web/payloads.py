@@ -1,4 +1,4 @@
-"""What the page is told about runs, as plain values."""
+"""The JSON payloads of the page."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 
 import msgspec
 
+from longhaul.core.config import flatten
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.films import film_caption, parse_film_notes
 from longhaul.runs.reader import RunState, read_checkpoints
 from longhaul.web.curves import Stretches, Window
-from longhaul.web.events import Happening, hint_text
-from longhaul.web.run_index import Library, OpenRun
-from longhaul.web.tail import Shelf, read_small
+from longhaul.web.events import LoggedEvent, hint_text
+from longhaul.web.files import RunsFolder, read_small
+from longhaul.web.run_index import OpenRun, RunIndex
 
 FILMS = (".mp4", ".gif")
 PICTURES = (".png",)
@@ -27,7 +28,7 @@ DRAWN = ("lines", "overview", "area", "spans")
 
 @dataclass(frozen=True, slots=True)
 class DrawnPanel:
-    """What the page takes of a `longhaul.core.metrics.Panel`, whatever else a version has in it."""
+    """The fields of a `longhaul.core.metrics.Panel` that the page uses; others are ignored."""
 
     title: str
     metrics: tuple[str, ...]
@@ -36,36 +37,36 @@ class DrawnPanel:
     note: str = ""
 
 
-def tell_run(library: Library, name: str) -> dict[str, Any] | None:
-    """Return all of one run but its curves, None if there is no such run."""
-    run, entry, state = library.open(name), library.entry(name), library.state(name)
+def run_payload(index: RunIndex, name: str) -> dict[str, Any] | None:
+    """Return everything of one run except its curves; None if there is no such run."""
+    run, entry, state = index.open(name), index.entry(name), index.state(name)
     if run is None or entry is None:
         return None
-    found: dict[str, Any] = {"entry": entry, **_tell_read(run, entry)}
-    directory = library.directory(name)
+    found: dict[str, Any] = {"entry": entry, **_read_payload(run, entry)}
+    directory = index.directory(name)
     if directory is None or state is None:
         return found
     return {
         **found,
-        "record": _tell_record(state),
+        "record": _record_payload(state),
         "beat": None if state.beat is None else msgspec.to_builtins(state.beat),
-        "films": _tell_films(library.shelf, directory),
-        "plots": list(library.shelf.files(directory.plots, PICTURES)),
-        "checkpoints": _tell_checkpoints(library.shelf, directory),
-        "panels": _tell_panels(directory),
+        "films": _films_payload(index.folder, directory),
+        "plots": list(index.folder.files(directory.plots, PICTURES)),
+        "checkpoints": _checkpoints_payload(index.folder, directory),
+        "panels": _panels_payload(directory),
     }
 
 
-def _tell_films(shelf: Shelf, directory: RunDirectory) -> list[dict[str, str]]:
-    names = shelf.files(directory.media, FILMS)
+def _films_payload(folder: RunsFolder, directory: RunDirectory) -> list[dict[str, str]]:
+    names = folder.files(directory.media, FILMS)
     if not names:
-        return []  # none, or a folder that leads elsewhere
+        return []  # none, or a folder outside the runs' folder
     notes = parse_film_notes(read_small(directory.film_notes) or b"")
     return [{"name": name, "caption": film_caption(name, notes)} for name in names]
 
 
-def _resolved(hint: Happening, entry: Mapping[str, Any]) -> str:
-    """Return why a hint has had its time; nothing if it still counts."""
+def _resolved(hint: LoggedEvent, entry: Mapping[str, Any]) -> str:
+    """Return why a hint no longer applies; empty if it still does."""
     if entry.get("solved"):
         return "the target was reached"
     silent = float(entry["iteration"]) - (hint.iteration or 0.0)
@@ -74,10 +75,10 @@ def _resolved(hint: Happening, entry: Mapping[str, Any]) -> str:
     return ""
 
 
-def _tell_read(run: OpenRun, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _read_payload(run: OpenRun, entry: Mapping[str, Any]) -> dict[str, Any]:
     with run.lock:
-        story, curves = run.story, run.curves
-        hints = {**story.session_hints, **story.hints}
+        events, curves = run.events, run.curves
+        hints = {**events.session_hints, **events.hints}
         return {
             "read": curves.share_read,
             "metrics": list(curves.names),
@@ -91,18 +92,18 @@ def _tell_read(run: OpenRun, entry: Mapping[str, Any]) -> dict[str, Any]:
                 {**one.as_row(), "text": hint_text(one), "resolved": _resolved(one, entry)}
                 for one in hints.values()
             ],
-            "decisions": list(story.decisions),
-            "decision_count": story.counts["schedule"],
-            "events": [one.as_row() for one in (*story.happenings, *story.sessions)],
-            "counts": dict(story.counts + story.session_counts),
+            "decisions": list(events.decisions),
+            "decision_count": events.counts["schedule"],
+            "events": [one.as_row() for one in (*events.others, *events.sessions)],
+            "counts": dict(events.counts + events.session_counts),
             "workers": [
                 {"name": name, "kinds": dict(one.kinds), "last": one.last, "time": one.time}
-                for name, one in sorted(story.workers.items())
+                for name, one in sorted(events.workers.items())
             ],
         }
 
 
-def _tell_record(state: RunState) -> dict[str, Any]:
+def _record_payload(state: RunState) -> dict[str, Any]:
     record = state.record
     arguments = list(record.command)
     return {
@@ -118,8 +119,8 @@ def _tell_record(state: RunState) -> dict[str, Any]:
     }
 
 
-def _tell_checkpoints(shelf: Shelf, directory: RunDirectory) -> list[dict[str, Any]]:
-    if not shelf.holds(directory.checkpoints):
+def _checkpoints_payload(folder: RunsFolder, directory: RunDirectory) -> list[dict[str, Any]]:
+    if not folder.holds(directory.checkpoints):
         return []
     found: list[dict[str, Any]] = []
     for entry in read_checkpoints(directory)[:MOST_CHECKPOINTS]:
@@ -142,7 +143,7 @@ def _tell_checkpoints(shelf: Shelf, directory: RunDirectory) -> list[dict[str, A
     return found
 
 
-def _tell_panels(directory: RunDirectory) -> list[dict[str, Any]]:
+def _panels_payload(directory: RunDirectory) -> list[dict[str, Any]]:
     """Return the charts the task asks for that show metrics over the run."""
     try:
         shown = msgspec.json.decode(read_small(directory.panels) or b"{}")
@@ -154,20 +155,20 @@ def _tell_panels(directory: RunDirectory) -> list[dict[str, Any]]:
         try:
             asked = msgspec.convert(panel, DrawnPanel)
         except msgspec.ValidationError:
-            continue  # written by another version; every metric has its own chart all the same
+            continue  # written by another version; each metric also has its own chart
         if asked.kind in DRAWN:
             found.append(msgspec.to_builtins(asked))
     return found
 
 
-def tell_curves(
-    library: Library, runs: Sequence[str], names: Sequence[str], window: Window
+def curves_payload(
+    index: RunIndex, runs: Sequence[str], names: Sequence[str], window: Window
 ) -> dict[str, Any]:
     """Return curves of some metrics or settings of some runs."""
     found: dict[str, Any] = {}
     shares = []
     for name in runs:
-        run = library.open(name)
+        run = index.open(name)
         if run is None:
             continue
         with run.lock:
@@ -175,23 +176,23 @@ def tell_curves(
             curves = {one: run.curves.curve(one, window) for one in names}
             is_exact = run.curves.metrics.buckets.stride == 1
         found[name] = {
-            one: _tell_stretches(curve) for one, curve in curves.items() if len(curve)
+            one: _stretches_payload(curve) for one, curve in curves.items() if len(curve)
         } | {"": {"exact": is_exact}}
     return {"runs": found, "read": min(shares, default=1.0)}
 
 
-def _tell_stretches(found: Stretches) -> dict[str, list[float]]:
-    told = {"x": found.x.tolist(), "mean": found.mean.tolist()}
+def _stretches_payload(found: Stretches) -> dict[str, list[float]]:
+    payload = {"x": found.x.tolist(), "mean": found.mean.tolist()}
     if (found.low != found.high).any():
-        told |= {"low": found.low.tolist(), "high": found.high.tolist()}
-    return told
+        payload |= {"low": found.low.tolist(), "high": found.high.tolist()}
+    return payload
 
 
-def tell_configs(library: Library, runs: Sequence[str]) -> dict[str, Any]:
+def configs_payload(index: RunIndex, runs: Sequence[str]) -> dict[str, Any]:
     """Return the configs of some runs key by key, and the keys in which they differ."""
     configs = {}
     for name in runs:
-        directory = library.directory(name)
+        directory = index.directory(name)
         if directory is not None:
             configs[name] = read_config(directory)
     keys = dict.fromkeys(key for config in configs.values() for key in config)
@@ -205,20 +206,12 @@ def tell_configs(library: Library, runs: Sequence[str]) -> dict[str, Any]:
 def read_config(directory: RunDirectory) -> dict[str, str]:
     """Return a run's config with dotted keys, values as they are written in TOML."""
     try:
-        return flat(tomllib.loads((read_small(directory.config) or b"").decode()))
+        values = flatten(tomllib.loads((read_small(directory.config) or b"").decode()))
     except (ValueError, RecursionError):
         return {}
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return nested tables with dotted keys."""
-    found: dict[str, str] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value if isinstance(value, str) else _written(value)
-    return found
+    return {
+        key: value if isinstance(value, str) else _written(value) for key, value in values.items()
+    }
 
 
 def _written(value: object) -> str:

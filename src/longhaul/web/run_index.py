@@ -1,4 +1,4 @@
-"""All runs, each read as far as somebody looks at it, in the background and in bounded memory."""
+"""An index of all runs; a thread reads the ones that are viewed, in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ import msgspec
 
 from longhaul.core.errors import ConfigError
 from longhaul.runs.directory import RunDirectory
+from longhaul.runs.logs.follow import LogFollower, signature
 from longhaul.runs.reader import RunState, read_run
 from longhaul.web.curves import RunCurves
-from longhaul.web.events import Story
-from longhaul.web.summary import STUCK_SECONDS, Goal, RunSummary, Standing, read_goal, standing
-from longhaul.web.tail import SMALL_FILE, Shelf, Tail, read_small, signature
+from longhaul.web.events import RunEvents
+from longhaul.web.files import SMALL_FILE, RunsFolder, read_small
+from longhaul.web.summary import STUCK_SECONDS, Goal, RunStatus, RunSummary, read_goal, run_status
 
 MOST_OPEN = 24
 MOST_OPEN_BYTES = 80 * 1024 * 1024
 SCAN_SECONDS = 0.9
 IDLE_SECONDS = 30.0
-"""An open run nobody asked for this long is not followed any more; it stays in memory."""
+"""An open run without a request for this long is no longer followed; it stays in memory."""
 _RECENT_BYTES = 32 * 1024
 
 
 class OpenRun:
-    """A run somebody looks at: all its curves and its story."""
+    """A run that is being viewed: all its curves and events."""
 
     def __init__(self, directory: RunDirectory, clock: Callable[[], float]) -> None:
         self._directory = directory
@@ -38,13 +39,13 @@ class OpenRun:
         self._seen: tuple[object, ...] = ()
         self.lock = threading.RLock()
         self.curves = RunCurves(directory)
-        self.story = Story(directory)
+        self.events = RunEvents(directory)
         self.is_whole = False
         self.asked_at = clock()
 
     @property
     def has_news(self) -> bool:
-        """Whether somebody still looks and there is something to read."""
+        """Whether a page still shows the run and there is something to read."""
         if self._clock() - self.asked_at > IDLE_SECONDS:
             return False
         return not self.is_whole or self._signatures() != self._seen
@@ -54,11 +55,11 @@ class OpenRun:
         before = self._signatures()
         with self.lock:
             more = self.curves.advance()
-            moved, more_story = self.story.advance()
-            if self.story.restarted:
+            moved, more_events = self.events.advance()
+            if self.events.restarted:
                 self.curves.forget_settings()
             self.curves.add_settings(moved)
-        self.is_whole = not (more or more_story)
+        self.is_whole = not (more or more_events)
         if self.is_whole:
             self._seen = before
 
@@ -68,24 +69,24 @@ class OpenRun:
 
 
 @dataclass(slots=True)
-class Book:
-    """One run as the list knows it."""
+class IndexedRun:
+    """One run in the list."""
 
     directory: RunDirectory
-    digest: RunSummary
+    summary: RunSummary
     state: RunState | None = None
     goal: Goal = field(default_factory=Goal)
     seen: tuple[object, ...] = ()
     problem: str = ""
 
 
-class Library:
-    """The runs of a shelf; a thread reads on while others ask."""
+class RunIndex:
+    """The runs of a folder; a thread reads while requests are answered."""
 
-    def __init__(self, shelf: Shelf, *, clock: Callable[[], float] = time.time) -> None:
-        self.shelf = shelf
+    def __init__(self, folder: RunsFolder, *, clock: Callable[[], float] = time.time) -> None:
+        self.folder = folder
         self._clock = clock
-        self._books: dict[str, Book] = {}
+        self._runs: dict[str, IndexedRun] = {}
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
         self._lock = threading.RLock()
         self._work = threading.Condition(self._lock)
@@ -95,7 +96,7 @@ class Library:
         self._thread = threading.Thread(target=self._read_on, name="longhaul-reader", daemon=True)
 
     def start(self) -> None:
-        """Begin to read in the background."""
+        """Start the thread that reads."""
         self._thread.start()
 
     def close(self) -> None:
@@ -107,39 +108,39 @@ class Library:
             self._thread.join()
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return one line per run, oldest first, as far as it is read."""
+        """Return one entry per run, oldest first, as far as it is read."""
         self._scan()
         with self._lock:
-            books = list(self._books.items())
+            runs = list(self._runs.items())
         now = self._clock()
-        found = [self._entry(name, book, now) for name, book in books]
+        found = [self._entry(name, run, now) for name, run in runs]
         return sorted(found, key=lambda entry: (entry["created"], entry["id"]))
 
     def directory(self, name: str) -> RunDirectory | None:
         """Return the directory of a run of this name, None if there is none."""
         with self._lock:
-            book = self._books.get(name)
-        if book is None:
+            run = self._runs.get(name)
+        if run is None:
             self._scan(force=True)
             with self._lock:
-                book = self._books.get(name)
-        return None if book is None else book.directory
+                run = self._runs.get(name)
+        return None if run is None else run.directory
 
     def entry(self, name: str) -> dict[str, Any] | None:
-        """Return the line of one run."""
+        """Return the entry of one run."""
         self._scan()
         with self._lock:
-            book = self._books.get(name)
-        return None if book is None else self._entry(name, book, self._clock())
+            run = self._runs.get(name)
+        return None if run is None else self._entry(name, run, self._clock())
 
     def state(self, name: str) -> RunState | None:
-        """Return how a run stood when it was last looked at."""
+        """Return the state of a run when it was last read."""
         with self._lock:
-            book = self._books.get(name)
-        return None if book is None else book.state
+            run = self._runs.get(name)
+        return None if run is None else run.state
 
     def open(self, name: str, *, patience: float = 0.25) -> OpenRun | None:
-        """Return a run to look at, read to its end or as far as it comes in so many seconds."""
+        """Return a run to view, read to its end or as far as `patience` seconds allow."""
         directory = self.directory(name)
         if directory is None:
             return None
@@ -158,7 +159,7 @@ class Library:
         return run
 
     def wake(self) -> None:
-        """Let the thread look for news."""
+        """Wake the thread to look for changes."""
         with self._lock:
             self._work.notify_all()
 
@@ -167,24 +168,24 @@ class Library:
             now = time.monotonic()
             if not force and now - self._scanned_at < SCAN_SECONDS:
                 return
-            found = self.shelf.runs()
-            for name in [name for name in self._books if name not in found]:
-                del self._books[name]
+            found = self.folder.runs()
+            for name in [name for name in self._runs if name not in found]:
+                del self._runs[name]
                 self._open.pop(name, None)
             for name, directory in found.items():
-                if name not in self._books:
-                    self._books[name] = Book(directory, RunSummary(directory))
-                _look(self._books[name])
+                if name not in self._runs:
+                    self._runs[name] = IndexedRun(directory, RunSummary(directory))
+                _look(self._runs[name])
             self._scanned_at = time.monotonic()
             self._work.notify_all()
 
-    def _entry(self, name: str, book: Book, now: float) -> dict[str, Any]:
-        state, line = book.state, book.digest.line
+    def _entry(self, name: str, run: IndexedRun, now: float) -> dict[str, Any]:
+        state, line = run.state, run.summary.line
         iteration, steps, episodes = line.counters
         found: dict[str, Any] = {
             "id": name,
             "status": "failed",
-            "words": book.problem,
+            "words": run.problem,
             "created": "",
             "read": line.is_whole,
             "rows": line.rows,
@@ -199,14 +200,14 @@ class Library:
             "measured_by": line.measure.metric,
             "spark": line.spark,
             "spark_of": line.spark_of,
-            "share": book.goal.share(steps=steps, iteration=iteration),
+            "share": run.goal.share(steps=steps, iteration=iteration),
         }
         if state is None:
             return found
-        stands = _standing(state, now)
+        status = _status(state, now)
         found |= {
-            "status": stands.kind,
-            "words": stands.words,
+            "status": status.kind,
+            "words": status.words,
             "created": state.record.created,
             "task": state.record.task,
             "name": state.record.name,
@@ -217,7 +218,7 @@ class Library:
                 "stage": state.beat.stage,
                 "beat": state.beat.wall,
                 "fps": state.beat.rates.get("time/fps"),
-                "left": book.goal.seconds_left(state.beat, steps=steps, iteration=iteration),
+                "left": run.goal.seconds_left(state.beat, steps=steps, iteration=iteration),
             }
         return found
 
@@ -227,58 +228,58 @@ class Library:
                 if self._closed:
                     return
                 run = next((one for one in reversed(self._open.values()) if one.has_news), None)
-                digest = None
+                summary = None
                 if run is None:
-                    books = reversed(self._books.values())
-                    digest = next((book.digest for book in books if book.digest.has_news), None)
-                if run is None and digest is None:
+                    runs = reversed(self._runs.values())
+                    summary = next((run.summary for run in runs if run.summary.has_news), None)
+                if run is None and summary is None:
                     self._work.wait()
                     continue
             if run is not None:
                 run.advance()
-            elif digest is not None:
-                digest.advance()
+            elif summary is not None:
+                summary.advance()
             with self._lock:
                 self._forget_old()
                 self._progress.notify_all()
 
     def _forget_old(self) -> None:
-        """Drop the runs nobody asked for the longest, while there are too many in memory."""
+        """Drop the runs without a request for the longest time while too many are in memory."""
         sizes = {name: run.curves.nbytes for name, run in self._open.items()}
         while len(sizes) > 1 and (len(sizes) > MOST_OPEN or sum(sizes.values()) > MOST_OPEN_BYTES):
             oldest = next(iter(sizes))
             del sizes[oldest], self._open[oldest]
 
 
-def _look(book: Book) -> None:
-    """Read how a run stands, if any of the files that tell it changed."""
-    run = book.directory
-    files = (run.record, run.heartbeat, run.lock, run.config)
+def _look(run: IndexedRun) -> None:
+    """Read a run's state again if one of its files changed."""
+    directory = run.directory
+    files = (directory.record, directory.heartbeat, directory.lock, directory.config)
     found = tuple(map(signature, files))
-    if found == book.seen:
+    if found == run.seen:
         return
-    book.seen = found
+    run.seen = found
     pairs = zip(files, found, strict=True)
     if any(_is_odd(path, one) for path, one in pairs):
-        book.state, book.problem = None, "its files are not those of a run"
+        run.state, run.problem = None, "its files are links, pipes or too large"
         return
-    book.goal = read_goal(read_small(run.config) or b"")
+    run.goal = read_goal(read_small(directory.config) or b"")
     try:
-        book.state, book.problem = read_run(run), ""
+        run.state, run.problem = read_run(directory), ""
     except ConfigError as error:
-        book.problem = str(error)
+        run.problem = str(error)
 
 
 def _is_odd(path: Path, found: tuple[int, int, int] | None) -> bool:
-    """Whether something is there that must not be read: a link, a pipe, a heap of data."""
+    """Whether the path must not be read: a link, a pipe, or a file that is too large."""
     return os.path.lexists(path) if found is None else found[1] > SMALL_FILE
 
 
-def _standing(state: RunState, now: float) -> Standing:
+def _status(state: RunState, now: float) -> RunStatus:
     slowest = 0.0
     if state.beat is not None and state.beat.stage_seconds > STUCK_SECONDS:
         slowest = _slowest_iteration(state.directory)
-    return standing(state, now=now, slowest_iteration=slowest)
+    return run_status(state, now=now, slowest_iteration=slowest)
 
 
 def _slowest_iteration(directory: RunDirectory) -> float:
@@ -286,6 +287,6 @@ def _slowest_iteration(directory: RunDirectory) -> float:
     found = signature(directory.timings)
     if found is None:
         return 0.0
-    rows = Tail(directory.timings).read_from(max(0, found[1] - _RECENT_BYTES), found[1])
+    rows = LogFollower(directory.timings).read_from(max(0, found[1] - _RECENT_BYTES), found[1])
     taken = [row.get("time/iteration_seconds") for row in rows]
     return max((float(one) for one in taken if isinstance(one, (int, float))), default=0.0)

@@ -1,4 +1,4 @@
-"""Serving the page on one socket until the process is told to stop."""
+"""Serving the page on one socket until a signal stops the process."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 import uvicorn
 
 from longhaul.core.errors import ConfigError
+from longhaul.web.files import open_runs_folder
 from longhaul.web.guard import LOOPBACK, AccessRules, host_name
 from longhaul.web.pages import make_app
-from longhaul.web.run_index import Library
-from longhaul.web.tail import open_shelf
+from longhaul.web.run_index import RunIndex
 
 SHORTEST_TOKEN = 16
 _GRACE_SECONDS = 3
@@ -46,24 +46,24 @@ class Address:
 
 
 def serve(service: Service, notify: Callable[[Address], None]) -> None:
-    """Serve until a signal; `notify` hears the address as soon as it answers."""
-    library = Library(open_shelf(service.root))
+    """Serve until a signal; `notify` gets the address as soon as it listens."""
+    index = RunIndex(open_runs_folder(service.root))
     token = _choose_token(service)
     rules = AccessRules(_own_names(service), token)
     listener = _listen(service)
     port = int(listener.getsockname()[1])
-    server = make_server(library, rules)
+    server = make_server(index, rules)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     notify(Address(f"http://{_in_address(service.host)}:{port}/", token))
     with listener:
         server.run(sockets=[listener])
 
 
-def make_server(library: Library, rules: AccessRules) -> uvicorn.Server:
-    """Return a server of the page that says nothing of itself and ends its streams when told."""
+def make_server(index: RunIndex, rules: AccessRules) -> uvicorn.Server:
+    """Return a server without logs and version headers that ends its streams on exit."""
     server: uvicorn.Server
     config = uvicorn.Config(
-        make_app(library, rules, is_over=lambda: server.should_exit),
+        make_app(index, rules, is_over=lambda: server.should_exit),
         http="h11",
         ws="none",
         lifespan="on",
@@ -87,11 +87,11 @@ def is_loopback(host: str) -> bool:
 
 
 def _choose_token(service: Service) -> str:
-    """Return the token that is asked for; away from this machine there is always one."""
+    """Return the required token; a server for other machines always has one."""
     if service.token and (len(service.token) < SHORTEST_TOKEN or not service.token.isascii()):
         raise ConfigError(
-            f"the token has {len(service.token)} characters; use {SHORTEST_TOKEN} or more plain "
-            "ones, or leave it out to have one made"
+            f"the token has {len(service.token)} characters; use {SHORTEST_TOKEN} or more ASCII "
+            "characters, or leave it out to generate one"
         )
     if service.token or is_loopback(service.host):
         return service.token
@@ -104,9 +104,7 @@ def _own_names(service: Service) -> frozenset[str]:
         names |= {_in_address(service.host), socket.gethostname().lower()}
     for name in names:
         if host_name(name) != name or not name or "/" in name:
-            raise ConfigError(
-                f"--allow-host {name!r} is not a host's name; leave scheme and port out"
-            )
+            raise ConfigError(f"--allow-host {name!r} is not a host name; omit scheme and port")
     return LOOPBACK | names
 
 
@@ -124,7 +122,7 @@ def _listen(service: Service) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         raise ConfigError(
-            f"cannot serve at {service.host}:{service.port}: {error}; choose another one with "
-            "--port, 0 for any that is free"
+            f"cannot serve at {service.host}:{service.port}: {error}; choose another port with "
+            "--port (0 for any free one)"
         ) from error
     return listener

@@ -1,20 +1,17 @@
-"""A run in one line of the list: how far it came, what it reached, and how its score went."""
+"""A run as one entry of the list: progress, score, best score and a small curve."""
 
 from __future__ import annotations
 
 import math
-import socket
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Literal
 
 import msgspec
-import psutil
 
 from longhaul.runs.directory import RunDirectory, Status
-from longhaul.runs.lock import Holder
+from longhaul.runs.logs.follow import LogFollower, Row, only, signature
 from longhaul.runs.monitor.heartbeat import Beat
 from longhaul.runs.reader import RunState
 from longhaul.runs.score import (
@@ -29,17 +26,17 @@ from longhaul.runs.score import (
     training_score,
 )
 from longhaul.web.curves import Buckets
-from longhaul.web.tail import Row, Tail, only, read_small, signature
+from longhaul.web.files import read_small
 
 SPARK_POINTS = 64
 COUNTERS = ("iteration", "env_steps", "episodes")
 _FEW = 2
-"""A score measured fewer times than this makes no line; the return of training does."""
+"""With fewer measurements than this, the small curve shows the training return."""
 
 
 @dataclass(frozen=True, slots=True)
 class CurveLine:
-    """The numbers of one line; replaced as a whole, so that any thread may read them."""
+    """The numbers of one list entry; replaced as a whole, so any thread may read them."""
 
     rows: int = 0
     counters: tuple[float, float, float] = (0, 0, 0)  # iteration, env_steps, episodes
@@ -63,9 +60,9 @@ class RunSummary:
         self._tail = self._follow()
         self._begin()
 
-    def _follow(self) -> Tail:
+    def _follow(self) -> LogFollower:
         names = (TRAINING_RETURN, self._measure.metric, SPREAD, EPISODES)
-        return Tail(self._directory.metrics, only((*COUNTERS, *names)))
+        return LogFollower(self._directory.metrics, only((*COUNTERS, *names)))
 
     def _begin(self) -> None:
         self._buckets = Buckets(SPARK_POINTS)
@@ -85,10 +82,10 @@ class RunSummary:
         return (signature(self._directory.metrics), signature(self._directory.final_score))
 
     def advance(self) -> bool:
-        """Read a piece; tell whether there is more."""
+        """Read a piece; return whether there is more."""
         before = self._signatures()
         if self._tail.offset == 0 and (found := _read_measure(self._directory)) != self._measure:
-            # A run writes down what it is measured by when it begins, maybe after we looked.
+            # A run writes its measure when it starts, which may be after the first read.
             self._measure, self._tail = found, self._follow()
         piece = self._tail.next_piece()
         if piece.restarted:
@@ -139,7 +136,7 @@ class RunSummary:
         )
 
     def _final(self) -> Score | None:
-        """Return the final evaluation; none from a folder that leads elsewhere."""
+        """Return the final evaluation; None if its folder is a link that leads out."""
         if self._directory.evaluations.is_symlink():
             return None
         return parse_final_score(read_small(self._directory.final_score) or b"")
@@ -157,71 +154,55 @@ def _steps(row: Row) -> int:
 
 
 def _read_measure(directory: RunDirectory) -> Measure:
-    """Return what a run is measured by, as it wrote it down."""
+    """Return the measure that a run recorded."""
     return read_measure(read_small(directory.panels) or b"", read_small(directory.config) or b"")
 
 
 Kind = Literal["running", "stalled", "crashed", "finished", "stopped", "failed"]
 SILENT_SECONDS = 20.0
-"""A heart beats every two seconds; one this late stands still, or its machine does."""
+"""Heartbeats come every two seconds; one this late means a stopped process or machine."""
 STUCK_SECONDS = 120.0
-"""No stage of a usual iteration takes this long."""
+"""Longer than any stage of a normal iteration."""
 STUCK_ITERATIONS = 20.0
-_SLACK_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """The kind, and in words what it was told by."""
+class RunStatus:
+    """The kind of status, and the reason for it in words."""
 
     kind: Kind
     words: str
 
 
-def standing(state: RunState, *, now: float, slowest_iteration: float = 0.0) -> Standing:
-    """Return how a run stands; `slowest_iteration` is what it has needed so far, in seconds."""
+def run_status(state: RunState, *, now: float, slowest_iteration: float = 0.0) -> RunStatus:
+    """Return the status of a run; `slowest_iteration` is its longest one so far, in seconds."""
     reason = state.record.reason
     match state.record.status:
         case Status.FINISHED:
-            return Standing("finished", reason or "it reached its end")
+            return RunStatus("finished", reason or "it reached its end")
         case Status.STOPPED:
-            return Standing("stopped", reason or "it was stopped and can be resumed")
+            return RunStatus("stopped", reason or "it was stopped and can be resumed")
         case Status.FAILED:
-            return Standing("failed", reason or "it ended with an error")
+            return RunStatus("failed", reason or "it ended with an error")
         case Status.RUNNING:
             return _running(state, now, slowest_iteration)
 
 
-def _running(state: RunState, now: float, slowest_iteration: float) -> Standing:
+def _running(state: RunState, now: float, slowest_iteration: float) -> RunStatus:
     holder, beat = state.holder, state.beat
-    if holder is None or not is_there(holder):
-        return Standing("crashed", "its process is gone and left no word; it can be resumed")
+    if holder is None or not holder.is_alive:
+        return RunStatus(
+            "crashed", "its process ended without recording why; the run can be resumed"
+        )
     if beat is None:
-        return Standing("running", "it is starting")
+        return RunStatus("running", "it is starting")
     silence = now - beat.wall
     if silence > SILENT_SECONDS:
-        return Standing("stalled", f"its last heartbeat was {silence:.0f} s ago")
+        return RunStatus("stalled", f"its last heartbeat was {silence:.0f} s ago")
     patience = max(STUCK_SECONDS, STUCK_ITERATIONS * slowest_iteration)
     if beat.stage_seconds > patience:
-        return Standing("stalled", f"it has been in {beat.stage} for {beat.stage_seconds:.0f} s")
-    return Standing("running", beat.stage)
-
-
-def is_there(holder: Holder) -> bool:
-    """Whether the trainer still runs; not if it is a zombie or its number is another's now."""
-    if not holder.is_alive:
-        return False
-    if holder.host != socket.gethostname():
-        return True
-    try:
-        process = psutil.Process(holder.pid)
-        since = datetime.fromisoformat(holder.since).timestamp()
-        is_younger = process.create_time() > since + _SLACK_SECONDS
-        return process.status() != psutil.STATUS_ZOMBIE and not is_younger
-    except (psutil.NoSuchProcess, psutil.ZombieProcess):
-        return False
-    except (psutil.AccessDenied, ValueError):
-        return True
+        return RunStatus("stalled", f"it has been in {beat.stage} for {beat.stage_seconds:.0f} s")
+    return RunStatus("running", beat.stage)
 
 
 SPEEDS = ("time/session_fps", "time/fps")
@@ -245,7 +226,7 @@ class Goal:
         return min(done / total, 1.0) if total > 0 else None
 
     def seconds_left(self, beat: Beat, *, steps: float, iteration: float) -> float | None:
-        """Return how long the rest takes at the speed of this session; None if nobody knows."""
+        """Return how long the rest takes at the speed of this session; None if it is unknown."""
         share = self.share(steps=steps, iteration=iteration)
         speed = next((beat.rates[name] for name in SPEEDS if beat.rates.get(name)), 0.0)
         if not share or speed <= 0:
@@ -254,7 +235,7 @@ class Goal:
 
 
 def read_goal(config: bytes) -> Goal:
-    """Return what a config says of the end; nothing if it is damaged."""
+    """Return the training length of a config; empty if it is damaged."""
     try:
         return msgspec.convert(tomllib.loads(config.decode()), Goal)
     except (msgspec.ValidationError, ValueError, RecursionError):

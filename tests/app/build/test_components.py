@@ -28,13 +28,15 @@ def test_a_default_is_no_part_of_the_identity() -> None:
 
 
 @pytest.mark.parametrize("task", [CARTPOLE, "probe:chase", "probe:recall"])
-@pytest.mark.parametrize("tier", [Tier.REPLAY, Tier.EPISODE, Tier.NONE])
+@pytest.mark.parametrize("tier", [Tier.REPLAY, Tier.RESTART, Tier.NONE])
 def test_every_task_honors_the_configured_tier(task: str, tier: Tier) -> None:
     config = small_config(task, f"env.tier={tier.value}")
     assert build_task(config).envs.spec.tier is tier
 
 
 def test_snapshots_can_be_had_only_where_they_are_offered() -> None:
-    assert build_task(small_config("probe:chase", "env.tier=A")).envs.spec.tier is Tier.SNAPSHOT
+    assert (
+        build_task(small_config("probe:chase", "env.tier=snapshot")).envs.spec.tier is Tier.SNAPSHOT
+    )
     with pytest.raises(ConfigError, match="CartPole-v1 offers no snapshots"):
-        build_task(small_config(CARTPOLE, "env.tier=A"))
+        build_task(small_config(CARTPOLE, "env.tier=snapshot"))

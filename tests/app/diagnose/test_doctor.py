@@ -29,7 +29,7 @@ def test_a_good_environment_is_healthy_and_so_are_its_trials(tmp_path: Path) -> 
     found = examine("gym:CartPole-v1", request)
     assert found.healthy, found.as_text()
     details = {finding.what: finding.detail for finding in found.findings}
-    assert "tier B" in details["seeds"]
+    assert "tier replay" in details["seeds"]
     assert "passes Gymnasium's checker" in details["API"]
     words = "observation 'obs' (float32, 4); action one of 2 choices"
     assert details["task"] == f"gym:CartPole-v1: {words}"

@@ -30,7 +30,7 @@ def repro_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         1,
         DerivedSeeds(Seeds(3)),
         config=ProcessesConfig(workers=1),
-        border=FaultPolicy(
+        faults=FaultPolicy(
             listeners=Listeners(on_repro=lambda repro: written.append(write_repro(repro, folder)))
         ),
     )
@@ -79,7 +79,7 @@ def test_a_file_that_cannot_make_its_environment_takes_a_task(
     repro_file: Path, tmp_path: Path
 ) -> None:
     nameless = changed(repro_file, tmp_path, factory="", arguments={})
-    with pytest.raises(ConfigError, match="give the task"):
+    with pytest.raises(ConfigError, match="name the task"):
         reproduce_file(nameless)
     assert reproduce_file(nameless, task=f"gym:{BROKEN}").is_same
     with pytest.raises(ConfigError, match="never run in worker processes"):
@@ -94,7 +94,7 @@ def test_a_file_that_cannot_make_its_environment_takes_a_task(
 def test_a_file_that_is_none_is_refused(content: str, tmp_path: Path) -> None:
     path = tmp_path / "repro.json"
     path.write_text(content)
-    with pytest.raises(ConfigError, match=r"repro\.json is no repro file"):
+    with pytest.raises(ConfigError, match=r"repro\.json is not a repro file"):
         reproduce_file(path)
 
 

@@ -138,7 +138,7 @@ def test_a_short_run_is_made_long_enough_for_its_interruptions() -> None:
 
 
 def test_an_environment_without_exact_states_is_refused_with_its_tier() -> None:
-    with pytest.raises(EnvError, match="tier D"):
+    with pytest.raises(EnvError, match="tier none"):
         verify(small_config("gym:Toy/Unseeded-v0", "env.check_seeds=true"), TRIAL)
 
 

@@ -28,7 +28,7 @@ from tests.envs.gymnasium_fakes import fake_id
         ("CartPole-v7", {}, "'CartPole-v7' is not known"),
         ("LunarLander-v2", {}, "LunarLander-v3"),
         ("Cart Pole!", {}, "'Cart Pole!' cannot be made: Malformed"),
-        ("Unheard/Of-v0", {}, "an env of your own is named 'module:Name-v0'"),
+        ("Unheard/Of-v0", {}, "name your own env 'module:Name-v0'"),
         ("ALE/Nothing-v5", {}, "pip install ale-py"),
         ("no_such_module:Thing-v0", {}, "module 'no_such_module', which was not found; put the "),
         ("minigrid:Thing-v0", {}, "`pip install minigrid`"),
@@ -172,19 +172,19 @@ def test_a_factory_can_be_sent_to_another_process() -> None:
     assert again().spec.id == "CartPole-v1"
 
 
-def test_native_snapshots_make_an_env_tier_a() -> None:
+def test_native_snapshots_make_an_env_tier_snapshot() -> None:
     assert describe(GymnasiumFactory(fake_id("ExactWalk"))).tier is Tier.SNAPSHOT
     assert describe(GymnasiumFactory(fake_id("Walk"))).tier is Tier.REPLAY
 
 
-def test_a_wrapper_with_a_state_of_its_own_makes_an_env_tier_b() -> None:
+def test_a_wrapper_with_a_state_of_its_own_makes_an_env_tier_replay() -> None:
     name = fake_id("StackedWalk")
     assert describe(GymnasiumFactory(name)).tier is Tier.REPLAY
 
 
 def test_a_tier_can_be_declared_but_not_beyond_what_the_env_can_do() -> None:
-    assert describe(GymnasiumFactory(fake_id("Walk"), tier=Tier.EPISODE)).tier is Tier.EPISODE
-    with pytest.raises(ConfigError, match="cannot be tier A"):
+    assert describe(GymnasiumFactory(fake_id("Walk"), tier=Tier.RESTART)).tier is Tier.RESTART
+    with pytest.raises(ConfigError, match="cannot be tier snapshot"):
         GymnasiumFactory(fake_id("Walk"), tier=Tier.SNAPSHOT)()
 
 

@@ -55,8 +55,8 @@ def launch(reports: Reports) -> Iterator[Launch]:
         seeds: EpisodeSeeds = SEEDS,
         most_dropped: int = 100,
     ) -> ProcessVectorEnv:
-        border = FaultPolicy(most_dropped, reports.listeners)
-        vector = ProcessVectorEnv(source, count, seeds, config=config, border=border)
+        faults = FaultPolicy(most_dropped, reports.listeners)
+        vector = ProcessVectorEnv(source, count, seeds, config=config, faults=faults)
         made.append(vector)
         return vector
 

@@ -63,9 +63,9 @@ def open_envs(reports: Reports) -> Iterator[Open]:
     def open_envs(
         source: SingleEnvs, count: int = 3, config: ProcessesConfig = QUICK
     ) -> FirstComeVectorEnv:
-        border = FaultPolicy(listeners=reports.listeners)
+        faults = FaultPolicy(listeners=reports.listeners)
         vector = FirstComeVectorEnv(
-            source, count, SEEDS, config=replace(config, workers=0), border=border
+            source, count, SEEDS, config=replace(config, workers=0), faults=faults
         )
         made.append(vector)
         return vector

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from longhaul.core.errors import ConfigError, EnvError
-from longhaul.envs.processes.isolated import call_apart
+from longhaul.envs.processes.isolated import call_isolated
 
 
 def double(number: int) -> int:
@@ -39,7 +39,7 @@ def die(folder: Path, times: int) -> str:
 
 
 def test_what_it_returns_comes_back() -> None:
-    assert call_apart(partial(double, 21), seconds=60, attempts=1) == 42
+    assert call_isolated(partial(double, 21), seconds=60, attempts=1) == 42
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_it_raises_is_raised_here(
     function: partial[None], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        call_apart(function, seconds=60, attempts=3)
+        call_isolated(function, seconds=60, attempts=3)
 
 
 def chatter() -> int:
@@ -66,18 +66,18 @@ def chatter() -> int:
 def test_one_that_prints_a_lot_is_neither_held_up_nor_heard(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    assert call_apart(chatter, seconds=60, attempts=1) == 3
+    assert call_isolated(chatter, seconds=60, attempts=1) == 3
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_death_is_made_good_by_another_attempt(tmp_path: Path) -> None:
-    assert call_apart(partial(die, tmp_path, 1), seconds=60, attempts=2) == "alive"
-    with pytest.raises(EnvError, match="tried 2 times in a process of its own: it died of signal"):
-        call_apart(partial(die, tmp_path, 4), seconds=60, attempts=2)
+    assert call_isolated(partial(die, tmp_path, 1), seconds=60, attempts=2) == "alive"
+    with pytest.raises(EnvError, match="failed 2 times in an isolated process: it died of signal"):
+        call_isolated(partial(die, tmp_path, 4), seconds=60, attempts=2)
 
 
 def test_a_hang_is_an_error_that_is_not_waited_for_again() -> None:
     began = time.monotonic()
     with pytest.raises(EnvError, match=r"no answer within 0\.5 s"):
-        call_apart(partial(time.sleep, 60), seconds=0.5, attempts=9)
+        call_isolated(partial(time.sleep, 60), seconds=0.5, attempts=9)
     assert time.monotonic() - began < 20

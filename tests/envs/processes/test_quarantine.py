@@ -148,7 +148,7 @@ def test_every_exception_is_told_with_its_place_and_last_actions(
     assert "died" not in reports.kinds()
 
 
-@pytest.mark.parametrize("tier", [Tier.EPISODE, Tier.NONE])
+@pytest.mark.parametrize("tier", [Tier.RESTART, Tier.NONE])
 def test_without_exact_states_a_dead_workers_episodes_are_lost_and_never_ended(
     tmp_path: Path, launch: Launch, reports: Reports, tier: Tier
 ) -> None:
@@ -222,7 +222,7 @@ def test_resets_that_always_fail_end_the_run(tmp_path: Path, launch: Launch) -> 
         2,
         replace(QUICK, most_quarantined=5, workers=1),
     )
-    with pytest.raises(EnvError, match="seeds were set aside"):
+    with pytest.raises(EnvError, match="seeds are quarantined"):
         vector.reset()
 
 

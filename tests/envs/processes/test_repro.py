@@ -40,8 +40,8 @@ from tests.faults.walk import WalkFactory
 REPRO = Repro(
     env_id="test:walk", spec=write_spec(WalkFactory().spec),
     factory="tests.faults.walk:WalkFactory",
-    arguments={"folder": "", "tier": "B", "longest": 12}, env=3, episode=2, seed=77, start=None,
-    settings=None, actions=[[1], [2]], is_whole=True, failure="died", stage="step",
+    arguments={"folder": "", "tier": "replay", "longest": 12}, env=3, episode=2, seed=77,
+    start=None, settings=None, actions=[[1], [2]], is_whole=True, failure="died", stage="step",
     error="its process was killed by SIGKILL", traceback="",
 )  # fmt: skip
 
@@ -61,7 +61,7 @@ def test_a_failure_that_does_not_come_again_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "is no repro file"), ("{}", "is no repro file"), (None, "cannot be read")],
+    [("{", "is not a repro file"), ("{}", "is not a repro file"), (None, "cannot be read")],
 )
 def test_a_file_that_is_none_is_told(tmp_path: Path, text: str | None, message: str) -> None:
     path = tmp_path / "repro-x.json"
@@ -72,7 +72,7 @@ def test_a_file_that_is_none_is_told(tmp_path: Path, text: str | None, message: 
 
 
 def test_an_env_that_cannot_be_made_again_is_told() -> None:
-    with pytest.raises(ConfigError, match="does not say how test:walk is made"):
+    with pytest.raises(ConfigError, match="does not say how to make test:walk"):
         remake(replace(REPRO, factory=""))
     with pytest.raises(ConfigError, match="cannot be made again"):
         remake(replace(REPRO, factory="tests.faults.walk:Nothing"))

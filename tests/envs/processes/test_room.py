@@ -83,7 +83,7 @@ def test_a_negative_number_of_workers_is_a_config_error() -> None:
 
 def test_a_factory_that_cannot_be_sent_is_a_config_error() -> None:
     spec = SchoolFactory().spec
-    with pytest.raises(ConfigError, match="cannot be sent to a worker"):
+    with pytest.raises(ConfigError, match="cannot be pickled"):
         ProcessVectorEnv(SingleEnvs(spec, lambda: SchoolFactory()()), 2, SEEDS)
 
 

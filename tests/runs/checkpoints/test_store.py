@@ -135,7 +135,7 @@ import torch
 from longhaul.core.errors import ResourceError
 from longhaul.core.control import Progress
 from longhaul.core.settings import Settings
-from longhaul.runs.checkpoints.store import CheckpointStore, CheckpointContent
+from longhaul.runs.checkpoints.store import CheckpointContent, CheckpointStore
 from longhaul.runs.lock import Clocks
 from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.checkpoints.manifest import Stamp

@@ -166,7 +166,7 @@ def test_slow_steps_are_captured_once_per_window(listening: Listening) -> None:
         listening.look(watchdog, 0.5)
     assert [event for event, _ in listening.noted] == ["slow_steps"]
     trace = (listening.crash / listening.noted[0][1]["file"]).read_text()
-    assert trace.count("a step under way for") == 5
+    assert trace.count("a step running for") == 5
     assert "test_watchdog.py" in trace
 
 

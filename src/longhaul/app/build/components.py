@@ -33,7 +33,7 @@ from longhaul.engine.suite_evaluator import SuiteEvaluator
 from longhaul.engine.summary import StageTimer
 from longhaul.envs.build import Supervision, make_vector_env
 from longhaul.envs.checks import check_seeds
-from longhaul.envs.faults import SILENCE, Listeners
+from longhaul.envs.faults import NO_LISTENERS, Listeners
 from longhaul.envs.processes.first_come import FirstComeVectorEnv
 from longhaul.envs.starts import STARTS
 from longhaul.learn.config import learn_settings
@@ -84,8 +84,8 @@ def with_tier(task: Task, config: RunConfig) -> Task:
     tier, spec = Tier(config.env.tier), task.envs.spec
     if tier is Tier.SNAPSHOT and spec.tier is not Tier.SNAPSHOT:
         raise ConfigError(
-            f"env.tier = 'A': {spec.id} offers no snapshots (it is tier {spec.tier.value}); "
-            "use 'B', which replays seed and actions, or 'auto'"
+            f"env.tier = 'snapshot': {spec.id} offers no snapshots (it is tier {spec.tier.value}); "
+            "use 'replay', which replays seed and actions, or 'auto'"
         )
     return replace(task, envs=replace(task.envs, spec=replace(spec, tier=tier)))
 
@@ -127,7 +127,7 @@ def build_env(
     task: Task,
     seeds: EpisodeSeeds,
     count: int,
-    listeners: Listeners = SILENCE,
+    listeners: Listeners = NO_LISTENERS,
 ) -> VectorEnv:
     """Return `count` environments of the task."""
     return make_vector_env(
@@ -141,7 +141,7 @@ def build_env(
 
 
 def build_evaluator(
-    config: RunConfig, task: Task, policy: Policy, listeners: Listeners = SILENCE
+    config: RunConfig, task: Task, policy: Policy, listeners: Listeners = NO_LISTENERS
 ) -> EpisodeEvaluator | SuiteEvaluator:
     """Return the evaluator of a policy: on the task's own suites, if it brings any."""
     # What is measured must not depend on timing, whatever is trained on does.
@@ -167,7 +167,7 @@ def build_evaluator(
 class CollectorMonitor:
     """Who hears of what happens while environments are stepped."""
 
-    listeners: Listeners = SILENCE
+    listeners: Listeners = NO_LISTENERS
     note: WriteNote = lambda event, **facts: None
     signal: ProgressSignal = field(default_factory=ProgressSignal)
 

@@ -125,7 +125,7 @@ def verify(config: RunConfig, trial: Interruption) -> Verification:
     found: list[str] = []
     task = check_task(config, build_task(config), found.append)
     tier = task.envs.spec.tier
-    if tier in (Tier.EPISODE, Tier.NONE):
+    if tier in (Tier.RESTART, Tier.NONE):
         raise EnvError(
             f"{config.task} is tier {tier.value}: its state cannot be restored in mid-episode, so "
             "a resumed run is statistically the same but not bit for bit"

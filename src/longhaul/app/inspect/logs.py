@@ -7,6 +7,7 @@ import io
 import json
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,7 +17,7 @@ from typing import Any
 from longhaul.app.build.text import columns
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.logs.jsonl import Row, read_rows
+from longhaul.runs.logs.follow import LogFollower, Row
 from longhaul.runs.reader import merged_rows, read_run
 
 COUNTERS = ("iteration", "env_steps", "episodes")
@@ -105,16 +106,13 @@ def tail_run(
     if log not in LOGS:
         raise ConfigError(f"there is no log {log!r}{suggestion(log, LOGS)} ({', '.join(LOGS)})")
     file = path / f"{log}.jsonl"
-    found = read_rows(file)
-    for row in found.rows[-lines:] if lines else []:
+    log_file = LogFollower(file)
+    for row in deque(log_file.new_rows(), maxlen=lines):
         yield _line(row, as_json=as_json)
-    offset = found.offset
     while follow:
-        # Asked before reading: what the run wrote last is there when it is no longer alive.
+        # Checked before reading: a run that is no longer alive has written its last row.
         is_alive = read_run(run).is_alive
-        found = read_rows(file, offset)
-        offset = found.offset
-        for row in found.rows:
+        for row in log_file.new_rows():
             yield _line(row, as_json=as_json)
         if not is_alive:
             return

@@ -1,6 +1,6 @@
-"""Any Gymnasium environment as one of ours.
+"""Adapter for Gymnasium environments.
 
-An env may offer more than Gymnasium asks for, and what it offers is used:
+An env may offer more than Gymnasium requires; this is used:
 
 - an action mask, as `info["action_mask"]` or a method `action_masks()`;
 - the reason of an episode's end, as `info["end_reason"]`, and success, as `info["is_success"]`;
@@ -15,9 +15,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, Protocol, runtime_checkable
 
+import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import find_highest_version, get_env_id, parse_env_id
 from numpy.typing import NDArray
 
 from longhaul.core.env import Array, Ending, SingleEnvs, Start, StepBuffers
@@ -25,12 +28,15 @@ from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import ActionSpec, Continuous, EnvSpec, Tier
 from longhaul.core.state import State
+from longhaul.envs.config import EnvConfig
 from longhaul.envs.guard import words_of
 from longhaul.envs.gymnasium.make import open_gymnasium
 from longhaul.envs.gymnasium.spaces import ObservationLayout, Writer, action_codec
+from longhaul.envs.processes.isolated import call_isolated
 
 MaskSource = Literal["detect", "none", "info", "method"]
 MASK_KEY = "action_mask"
+MOST_ATTEMPTS = 3  # to make an environment in another process
 OLD_API = (
     "environment {0!r} uses the old Gym API: {1}; port it to reset(seed, options) -> (observation, "
     "info) and step(action) -> (observation, reward, terminated, truncated, info), see "
@@ -95,8 +101,8 @@ class GymnasiumEnv:
         )
         if self._spec.tier is Tier.SNAPSHOT and self._snapshots is None:
             raise ConfigError(
-                f"environment {env_id!r} cannot be tier A: it has no snapshot() and restore(), or "
-                "a wrapper that they leave out; use tier B, which replays seed and actions"
+                f"environment {env_id!r} cannot be tier snapshot: it lacks snapshot() and "
+                "restore(), or has a wrapper whose state they omit; use tier replay"
             )
         self._settings: Settings | None = None
         self._elapsed = 0
@@ -145,7 +151,7 @@ class GymnasiumEnv:
         self._flags_to_write = True
 
     def step(self, actions: Array) -> Ending | None:
-        """Act with `actions` [1, ...]; write everything but `started`; tell if it is over."""
+        """Act with `actions` [1, ...]; write all but `started`; return the ending if over."""
         given: Any = self._step(self._decode(actions))
         try:
             obs, reward, terminated, truncated, info = given
@@ -183,7 +189,7 @@ class GymnasiumEnv:
         return None if picture is None else np.asarray(picture, np.uint8)
 
     def snapshot(self) -> State:
-        """Return the state in mid-episode (tier A only)."""
+        """Return the state in mid-episode (tier snapshot only)."""
         assert self._snapshots is not None
         return {
             "env": self._snapshots.snapshot(),
@@ -193,7 +199,7 @@ class GymnasiumEnv:
         }
 
     def restore(self, state: State) -> None:
-        """Continue from a snapshot and write the slots (tier A only)."""
+        """Continue from a snapshot and write the slots (tier snapshot only)."""
         assert self._snapshots is not None
         self._snapshots.restore(state["env"])
         self._elapsed = state["elapsed"]
@@ -231,7 +237,7 @@ class GymnasiumEnv:
         return "info" if MASK_KEY in self._first_reset() else "none"
 
     def _first_reset(self) -> Mapping[str, Any]:
-        """Return the info of a reset; refuse an env that has the old Gym API."""
+        """Return the info of a reset; refuse an env with the old Gym API."""
         env_id = self._id
         try:
             given: Any = self._env.reset(seed=0)
@@ -244,7 +250,7 @@ class GymnasiumEnv:
         return info
 
     def _refuse_bare(self, given: object) -> None:
-        """Refuse what a reset of the old Gym API returns."""
+        """Refuse the return value of an old Gym API reset."""
         if not (isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Mapping)):
             problem = "reset() does not return (observation, info)"
             raise EnvError(OLD_API.format(self._id, problem))
@@ -263,7 +269,7 @@ class GymnasiumEnv:
         elif MASK_KEY in info:
             given = info[MASK_KEY]
         else:
-            raise EnvError(f"info has no {MASK_KEY!r}, though the first reset gave one")
+            raise EnvError(f"info has no {MASK_KEY!r}, although the first reset gave one")
         # Masks of several choices may come side by side or as one array for each.
         split = isinstance(given, (tuple, list)) and np.ndim(given[0]) > 0
         flat = np.concatenate(given) if split else np.ravel(given)
@@ -274,7 +280,7 @@ class GymnasiumEnv:
 
 @dataclass(frozen=True, slots=True)
 class GymnasiumFactory:
-    """Makes Gymnasium envs; picklable, so that a worker process can call it."""
+    """Makes Gymnasium envs; picklable, so a worker process can call it."""
 
     env_id: str
     kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -299,11 +305,51 @@ def describe(factory: Callable[[], GymnasiumEnv]) -> EnvSpec:
 
 
 def gymnasium_envs(factory: GymnasiumFactory) -> SingleEnvs:
-    """Return the source of the envs `factory` makes; one is made here to look at it."""
+    """Return the source of the envs `factory` makes; one is made here to read its spec."""
     env = factory()
     try:
         known = replace(factory, masks=env.mask_source)
         return SingleEnvs(env.spec, known, make_drawn=replace(known, render=True))
     finally:
-        with suppress(Exception):  # told of when the envs of a run are closed
+        with suppress(Exception):  # reported when the envs of a run are closed
             env.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedEnv:
+    """Properties of an environment that are known only after making it."""
+
+    envs: SingleEnvs
+    solved: float | None
+
+
+def probe(factory: GymnasiumFactory, config: EnvConfig) -> ProbedEnv:
+    """Make an environment once to learn its properties; in another process if it runs in one."""
+    if config.runtime != "processes":
+        return _probe(factory)
+    limits = config.processes
+    try:
+        known = call_isolated(
+            partial(_probe, factory),
+            seconds=limits.construct_seconds,
+            attempts=min(MOST_ATTEMPTS, limits.construct_restarts + 1),
+        )
+    except EnvError as error:
+        if str(error).startswith("environment "):
+            raise
+        raise EnvError(f"environment {factory.env_id!r} cannot be made: {error}") from error
+    return replace(known, envs=replace(known.envs, prefers_processes=True))
+
+
+def _probe(factory: GymnasiumFactory) -> ProbedEnv:
+    return ProbedEnv(gymnasium_envs(factory), _threshold(factory.env_id))
+
+
+def _threshold(env_id: str) -> float | None:
+    """Return the score Gymnasium counts as solved, for an id from which envs were made."""
+    # `gym.make` takes a module in front and fills in a missing version, `gym.spec` does neither.
+    known = env_id.rpartition(":")[2]
+    if known not in gym.registry:
+        namespace, name, _ = parse_env_id(known)
+        known = get_env_id(namespace, name, find_highest_version(namespace, name))
+    return gym.spec(known).reward_threshold

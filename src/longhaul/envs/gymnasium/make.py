@@ -28,7 +28,7 @@ _PACKAGES = {
     "pygame": "pip install 'gymnasium[classic-control]'",
     "shimmy": "pip install shimmy",
 }
-"""How to install modules that are known; any other name may belong to a stranger's package."""
+"""How to install modules that are known; other names may belong to unrelated packages."""
 _MISSING_ARGUMENTS = re.compile(r"missing \d+ required [\w-]+(?: [\w-]+)? arguments?: (.+)")
 
 _OFF_SCREEN = {
@@ -36,19 +36,19 @@ _OFF_SCREEN = {
     "SDL_AUDIODRIVER": "dummy",
     "PYGAME_HIDE_SUPPORT_PROMPT": "1",
 }
-"""Pygame draws into memory, but looks for a screen and a sound card and complains without."""
+"""Pygame draws into memory, but warns without a screen and a sound card."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A Gymnasium env without the wrappers whose work is done here, and its time limit."""
+    """A Gymnasium env without the wrappers that this adapter replaces, and its time limit."""
 
     env: GymnasiumAny
     time_limit: int
 
     @property
     def is_bare(self) -> bool:
-        """Whether no wrapper is left that could hold a state of its own."""
+        """Whether no wrapper is left that could hold state."""
         return self.env is self.env.unwrapped
 
 
@@ -78,10 +78,10 @@ def open_gymnasium(env_id: str, kwargs: Mapping[str, Any], *, render: bool) -> O
 
 
 def _lightened(env: GymnasiumAny) -> Opened:
-    """Take off the outermost order and time-limit wrappers.
+    """Remove the outermost order and time-limit wrappers.
 
-    A vector env resets before it steps and counts steps anyway, so both calls per step can be
-    saved. Those inside another wrapper stay: that wrapper may look at them.
+    A vector env resets before it steps and counts steps anyway, so both calls per step are saved.
+    Those inside another wrapper stay: that wrapper may use them.
     """
     limit = NO_LIMIT
     while type(env) in (TimeLimit, OrderEnforcing):
@@ -106,7 +106,7 @@ def _missing_dependency(env_id: str, error: Exception) -> str:
 
 
 def _missing_module(env_id: str, error: ModuleNotFoundError) -> str:
-    # Gymnasium raises again, without a name, when the module in front of an id is not there.
+    # Gymnasium raises again, without a name, when the module in front of an id is missing.
     inner = error.__cause__ if isinstance(error.__cause__, ModuleNotFoundError) else error
     asked_for = env_id.partition(":")[0]
     module = inner.name or asked_for
@@ -128,8 +128,8 @@ def _missing_module(env_id: str, error: ModuleNotFoundError) -> str:
 def _wrong_arguments(
     env_id: str, arguments: Mapping[str, Any], error: TypeError
 ) -> ConfigError | EnvError:
-    """Return what to say of a TypeError: wrong arguments, or one from inside the constructor."""
-    # Gymnasium raises it again with words of its own.
+    """Return the error for a TypeError: wrong arguments, or a failure inside the constructor."""
+    # Gymnasium raises it again with a different message.
     first = error.__context__ if isinstance(error.__context__, TypeError) else error
     if user_line(first.__traceback__):
         return EnvError(f"environment {env_id!r} cannot be made: {words_of(first)}")
@@ -146,7 +146,7 @@ def _wrong_arguments(
 def _register_missing(env_id: str) -> None:
     """Add the ids of installed tasks unless this one is known already."""
     if env_id not in gym.registry:
-        # Not above: it searches all installed packages, which takes 10 ms.
+        # Imported here: it searches all installed packages, which takes 10 ms.
         from longhaul.envs.gymnasium.ids import register
 
         register()
@@ -171,7 +171,7 @@ def _unknown(env_id: str, error: Exception) -> str:
     elif nearest := _nearest(wanted):
         remedy = f"did you mean {nearest!r}?"
     else:
-        remedy = "an env of your own is named 'module:Name-v0', where importing it registers it"
+        remedy = "name your own env 'module:Name-v0', where importing the module registers it"
     reason = str(error).partition(" Did you mean")[0]
     return f"environment {env_id!r} is not known to Gymnasium ({reason}); {remedy}"
 

@@ -75,7 +75,7 @@ class ObservationLayout:
         return write
 
     def refuse_foreign_kinds(self, obs: Any) -> None:
-        """Refuse fractions where the space promises integers: writing would cut them off."""
+        """Refuse floats where the space declares integers: writing would truncate them."""
         for leaf in self._leaves:
             given = np.asarray(leaf.value(obs)).dtype
             if given.kind not in "biu" and not leaf.part.dtype.startswith("float"):
@@ -152,7 +152,7 @@ def _array_writer(leaf: Leaf, row: Array) -> Writer:
     def write(value: Any) -> None:
         if type(value) is not np.ndarray or value.shape != shape:
             value = np.asarray(value)
-            # A wrong shape could be broadcast without a word, so it is compared first.
+            # A wrong shape could be broadcast silently, so it is checked first.
             if value.shape != shape:
                 raise EnvError(
                     f"observation {leaf.name!r} has shape {value.shape}, "

@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 OWN_FILE = Path(__file__)
 """How all native code gets its arguments."""
 integer = cast("type[int]", np.int64)
-"""What bytes are turned into before they are reckoned with: `int` would leave them bytes."""
+"""Bytes are converted to this before arithmetic: `int` would leave them bytes."""
 
 
 def entry(function: F) -> F:
@@ -63,7 +63,7 @@ ORDER = "seq_cst"
 # Numba gives no types for it.
 _find_or_declare = cast(Any, cgutils.get_or_insert_function)
 HAS_PAUSE = platform.machine() in ("x86_64", "AMD64")
-"""Other processors wait without being told."""
+"""On other processors waiting needs no instruction."""
 
 
 def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -131,7 +131,7 @@ store = cast(Any, intrinsic(_type_store))
 add = cast(Any, intrinsic(_type_add))
 """Add to a word of the board; return what it was."""
 pause = cast(Any, intrinsic(_type_pause))
-"""Tell the processor that this is a loop that waits."""
+"""Hint the processor that this is a waiting loop."""
 call = cast(Any, intrinsic(_type_call))
 """Call the native function at an address with three words; return its answer."""
 look = cast(Any, intrinsic(_type_look))

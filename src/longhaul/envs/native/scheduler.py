@@ -1,9 +1,8 @@
-"""Dealing out simulators natively: who takes the next one, who waits, and when all are done.
+"""Native scheduling of simulators over threads by work stealing.
 
 Every member has a block of simulators, which it takes from the front; when its own is empty it
-takes from the others' backs. So a simulator stays with its thread, in whose core's cache it is, but
-for those in the middle that even out who was slow. Nobody waits for a thread that has not begun:
-whoever is late finds nothing left to take.
+steals from the others' backs. So most simulators stay with one thread, in whose core's cache they
+are. No thread waits for one that has not begun: a late thread finds nothing left to take.
 """
 
 from __future__ import annotations
@@ -101,10 +100,10 @@ def _wake(board: Array, condition: int) -> None:
 
 @kernel
 def _sleep(board: Array, place: int, value: int, condition: int, mark: int) -> None:
-    """Sleep while a word has this value; the mark asks whoever changes it to wake."""
+    """Sleep while a word has this value; the mark asks the thread that changes it to wake us."""
     base = board.ctypes.data
     mutex_lock(base + WORD_BYTES * MUTEX)
-    # Marked before looking: whoever changes the word after this look sees the mark.
+    # Marked before looking: a thread that changes the word after this look sees the mark.
     add(board, mark, 1)
     while load(board, place) == value:
         cond_wait(base + WORD_BYTES * condition, base + WORD_BYTES * MUTEX)
@@ -117,7 +116,7 @@ def _take(board: Array, block: int, side: int) -> int:
     """Take a simulator from one side of a block; return which, or -1 if none is left."""
     count, members = load(board, COUNT), load(board, MEMBERS)
     begin, end = block * count // members, (block + 1) * count // members
-    # One change of one word: no two threads are ever told the same numbers.
+    # One atomic change of one word: no two threads get the same numbers.
     taken = add(board, BLOCKS + LINE * block, side)
     front, back = taken % BACK, taken // BACK
     if front + back >= end - begin:
@@ -151,7 +150,7 @@ def _labor(board: Array, left: Array, member: int) -> None:
     done = 0
     index = take_next(board, member)
     while index >= 0:
-        # Whoever holds a simulator keeps the run from ending, and so the chain as it is.
+        # A thread that holds a simulator keeps the run from ending, so the chain stays unchanged.
         left[index] = _perform(load(board, TABLE), load(board, LENGTH), index, member)
         done += 1
         index = take_next(board, member)
@@ -206,7 +205,7 @@ def _build_runs(stamp: int) -> tuple[Any, Any, Any]:
         store(board, TABLE, table.ctypes.data)
         store(board, LENGTH, table.shape[0])
         store(board, DONE, 0)
-        # From here on the run goes on without us: a member that was late before may take it all.
+        # From here on the run does not depend on this thread: other members may take everything.
         offer_all(board)
         add(board, RUNS, 1)
         if load(board, SLEEPERS):

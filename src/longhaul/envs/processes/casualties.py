@@ -1,4 +1,4 @@
-"""Seeds that were set aside and environments that are no more: what is told and what is left."""
+"""Quarantined seeds, and environments without a worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longhaul.envs.processes.supervisor import JobOutcome
 
 
 class Casualties:
-    """Keeps count of what failing workers took with them."""
+    """Counts the episodes, seeds and environments lost with failing workers."""
 
     def __init__(
         self,
@@ -33,14 +33,14 @@ class Casualties:
         self.retired: set[int] = set()  # envs without a worker
 
     def is_gone(self, env: int) -> bool:
-        """Whether an env has no episode that goes on."""
+        """Whether an env has no running episode."""
         return env in self._losses.abandoned or env in self.retired
 
     def take(self, outcome: JobOutcome) -> None:
-        """Take note of what a job could not be done with; raise if too little is left."""
+        """Record the failures of a job; raise if too few environments are left."""
         for env, given_up in outcome.given_up.items():
             if env not in outcome.retired:
-                self.forsake(given_up)
+                self.abandon(given_up)
         for env, why in outcome.retired.items():
             self._retire(env, why)
         count = len(self._ledger.numbers)
@@ -51,15 +51,15 @@ class Casualties:
                 + "; ".join(sorted(set(outcome.retired.values())))
             )
 
-    def forsake(self, given_up: AbandonedEpisode) -> None:
-        """Record an episode that is given up; its rows lose the step under way."""
+    def abandon(self, given_up: AbandonedEpisode) -> None:
+        """Record an abandoned episode; the outcome of the current step is lost."""
         env = given_up.env
         if given_up.quarantined:
             self._quarantined.add((env, self._ledger.seeds[env]))
             self._listeners.on_repro(
                 make_repro(self._source, self._ledger, self._episodes, given_up)
             )
-        self._losses.forsake(given_up, step=self._episodes.step_number(env))
+        self._losses.abandon(given_up, step=self._episodes.step_number(env))
         self._episodes.stepped.discard(env)
         self._episodes.idle.add(env)
         self._refuse_too_many(given_up)
@@ -67,8 +67,8 @@ class Casualties:
     def _refuse_too_many(self, given_up: AbandonedEpisode) -> None:
         if len(self._quarantined) > self._config.most_quarantined:
             raise EnvError(
-                f"{self._source.spec.id}: {len(self._quarantined)} seeds were set aside, more than "
-                f"env.processes.most_quarantined; the last one: {given_up.error}"
+                f"{self._source.spec.id}: {len(self._quarantined)} seeds are quarantined, more "
+                f"than env.processes.most_quarantined; the last one: {given_up.error}"
             )
 
     def _retire(self, env: int, why: str) -> None:
@@ -79,7 +79,7 @@ class Casualties:
         self.retired.add(env)
         self._losses.abandoned.discard(env)
         number, facts = ledger.numbers[env], {"error": why}
-        self._losses.tell(
+        self._losses.add_event(
             EnvEvent("env_retired", env, number, facts, ends_episode=True, ends_env=True)
         )
         self._losses.lose_rows(env)
@@ -91,14 +91,14 @@ class Casualties:
             ledger.begin(env, None, ledger.settings[env])
             self._episodes.opened(env)
 
-    def is_set_aside(self, env: int) -> bool:
-        """Whether the seed of an env's episode was set aside; if so, that is told."""
+    def is_quarantined(self, env: int) -> bool:
+        """Whether the seed of an env's episode is quarantined; adds an event if so."""
         seed = self._ledger.seeds[env]
         if (env, seed) not in self._quarantined:
             return False
         number = self._ledger.numbers[env]
         facts = {"seed": seed}
-        self._losses.tell(EnvEvent("seed_skipped", env, number, facts, ends_episode=True))
+        self._losses.add_event(EnvEvent("seed_skipped", env, number, facts, ends_episode=True))
         return True
 
     def state_dict(self) -> State:
@@ -109,5 +109,5 @@ class Casualties:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Go on with saved counts; envs that had no worker have one again."""
+        """Continue with saved counts; envs that had no worker have one again."""
         self._quarantined = {(env, seed) for env, seed in state["quarantined"]}

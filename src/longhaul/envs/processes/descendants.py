@@ -1,8 +1,8 @@
 """Ending everything a worker has started, also what has left its process group or its parent.
 
-Workers carry a mark in their environment, which whatever they start inherits. It is found in /proc,
-however often a process has forked and whoever is its parent by now. A guard, which is this file run
-as a program, does the same when the trainer is gone; so it imports nothing but Python's own.
+Workers have a mark in their environment variables, which their child processes inherit. It is found
+in /proc, regardless of forks and new parents. A guard process, which runs this file as a program,
+does the same when the trainer is gone; so this file imports only the standard library.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _environment(pid: str) -> bytes:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - the quickest way
             return file.read()
-    except OSError:  # it is gone, or somebody else's
+    except OSError:  # it is gone, or belongs to another user
         return b""
 
 
@@ -76,7 +76,7 @@ class Guard:
             )
 
     def close(self) -> None:
-        """Have everything ended now, and the guard with it."""
+        """End all marked processes now, and the guard."""
         process, self._process = self._process, None
         if process is not None:
             assert process.stdin is not None
@@ -90,11 +90,11 @@ class Guard:
 
 
 def main(mark: str, parent: int) -> None:
-    """Wait until the trainer closes its end of the input or is gone, then end what it left."""
-    # What asks all processes of a job to end is for the trainer, which may need its workers.
+    """Wait until the trainer closes the pipe or is gone, then end its processes."""
+    # Signals to all processes of a job are for the trainer, which may still need its workers.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    # A copy of the trainer may hold the other end open; its parent tells all the same.
+    # A fork of the trainer may hold the other end open; the parent id is checked as well.
     while os.getppid() == parent:
         ready, _, _ = select.select([0], [], [], PARENT_SECONDS)
         if ready and not os.read(0, 1):

@@ -26,10 +26,10 @@ from longhaul.envs.replay_log import OwnPaceLog
 
 
 class FirstComeVectorEnv(ProcessVectorEnv):
-    """A VectorEnv that can be stepped in parts: who answers first acts first.
+    """A VectorEnv that can be stepped in parts: environments that answer first act first.
 
-    An env's own course depends on its seed and actions alone, as ever; which envs act together
-    depends on timing. An ended env answers once it is reset, and nobody waits for that either.
+    Each episode depends only on its seed and actions; which envs act together depends on timing. An
+    ended env answers once it is reset, and the others do not wait for that either.
     """
 
     def __init__(
@@ -39,9 +39,9 @@ class FirstComeVectorEnv(ProcessVectorEnv):
         seeds: EpisodeSeeds,
         *,
         config: ProcessesConfig | None = None,
-        border: FaultPolicy | None = None,
+        faults: FaultPolicy | None = None,
     ) -> None:
-        super().__init__(source, count, seeds, config=config, border=border)
+        super().__init__(source, count, seeds, config=config, faults=faults)
         rows = self._spec.rows
         self._guards = {
             worker: SlotGuard(self._spec, self._slots.view(envs[0] * rows, (envs[-1] + 1) * rows))
@@ -91,7 +91,7 @@ class FirstComeVectorEnv(ProcessVectorEnv):
     def send(self, rows: NDArray[np.int64], actions: Array) -> None:
         """Act in these rows, all rows of their envs, with `actions` [len(rows), ...]; no waiting.
 
-        Envs that are no more are passed over.
+        Envs without a worker are skipped.
         """
         if not self._running:
             raise EnvError(f"{self._spec.id}: reset() must be called before step()")
@@ -118,7 +118,7 @@ class FirstComeVectorEnv(ProcessVectorEnv):
         endings: list[tuple[int, Ending]] = []
         while self._asked and self._arrived_envs() < wanted:
             results = self._fleet.collect()
-            # A loss first: answers in hand can wait, a dead worker must not be met twice.
+            # Losses first: answers can wait, but a dead worker must not be handled twice.
             for worker in sorted(results, key=lambda one: isinstance(results[one], Answer)):
                 endings += self._take(worker, results[worker])
         self._fresh = tuple(self._shares)
@@ -134,7 +134,7 @@ class FirstComeVectorEnv(ProcessVectorEnv):
         self._supervisor.post(job, worker, envs)
 
     def _take(self, worker: int, result: Answer | WorkerLoss) -> Sequence[tuple[int, Ending]]:
-        """Take in what one worker did; return the endings."""
+        """Process the result of one worker; return the endings."""
         job, envs = self._asked.pop(worker)
         self._fresh = (worker,)
         self._endings = []
@@ -148,7 +148,7 @@ class FirstComeVectorEnv(ProcessVectorEnv):
             return self._take_step(worker, envs)
         self._mark_started([env for env in envs if not self._casualties.is_gone(env)])
         self._drop_unusable((), in_step=False)
-        self._begin_forsaken()
+        self._begin_abandoned()
         self._arrived.append(worker)
         return ()
 
@@ -167,7 +167,7 @@ class FirstComeVectorEnv(ProcessVectorEnv):
         self._concluded += episodes
         over = [env for env, _ in endings]
         self._episodes.idle.update(over)
-        self._begin_forsaken()
+        self._begin_abandoned()
         for env in over:
             self._open(env)
         if over:
@@ -202,7 +202,7 @@ class FirstComeVectorEnv(ProcessVectorEnv):
         return Arrivals(rows, step)
 
     def _rebase_if_due(self) -> None:
-        """Take snapshots now and then, when nobody is busy."""
+        """Take snapshots now and then, when no worker is busy."""
         self._since_rebase += 1
         is_due = self._since_rebase >= REBASE_TICKS and not self._asked
         if self._spec.tier is Tier.SNAPSHOT and is_due:
@@ -211,10 +211,12 @@ class FirstComeVectorEnv(ProcessVectorEnv):
 
     def _refuse_to_interrupt(self, what: str) -> None:
         if self._asked:
-            raise EnvError(f"{self._spec.id}: {what}() while actions are under way; gather() first")
+            raise EnvError(
+                f"{self._spec.id}: {what}() while actions are pending; call gather() first"
+            )
 
     def state_dict(self) -> State:
-        """Return everything needed to continue; no actions may be under way."""
+        """Return everything needed to continue; no actions may be pending."""
         self._refuse_to_interrupt("state_dict")
         return super().state_dict()
 

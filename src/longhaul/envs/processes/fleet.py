@@ -1,4 +1,4 @@
-"""All worker processes: giving them orders, waiting for answers, noticing who died or hangs."""
+"""All worker processes: sending orders, waiting for answers, detecting dead and hung workers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Silence:
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """A worker that is late but not yet given up."""
+    """A worker that is late but not yet abandoned."""
 
     worker: int
     pid: int
@@ -59,8 +59,8 @@ class Stuck:
 
 
 @dataclass(frozen=True, slots=True)
-class _Vigil:
-    """Who is waited for, what has come so far, and how long each has been silent."""
+class _Wait:
+    """The workers waited for, their results so far, and how long each has been silent."""
 
     asked: list[WorkerProcess]
     results: dict[int, Answer | WorkerLoss]
@@ -68,7 +68,7 @@ class _Vigil:
     silences: dict[int, _Silence] = field(default_factory=dict)
 
     def waiting(self) -> list[WorkerProcess]:
-        """Return those who have not answered."""
+        """Return the workers that have not answered."""
         return [process for process in self.asked if process.worker not in self.results]
 
 
@@ -94,7 +94,7 @@ class Fleet:
         self._factory, self._main = _packed_factory(source)
         self._mark = new_mark()
         self._guard: Guard | None = None
-        # Workers are tied to the life of the thread that starts them, so it is one of our own.
+        # Workers die with the thread that starts them, so this thread lives as long as the fleet.
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="start-workers")
         self.output: Path | None = None  # the folder for what workers print
         self.on_mark: Callable[[dict[str, Any]], None] = lambda mark: None
@@ -151,9 +151,9 @@ class Fleet:
     def exchange(
         self, orders: Mapping[int, Order], *, at_most: float = math.inf
     ) -> dict[int, Answer | WorkerLoss]:
-        """Give each worker its order, then wait for all; a lost worker is gone when this returns.
+        """Send each worker its order, then wait for all; a lost worker is gone when this returns.
 
-        Answers are read in turn, without asking who is ready: each costs one system call.
+        Answers are read in turn, without polling: each costs one system call.
         """
         results: dict[int, Answer | WorkerLoss] = {}
         asked = []
@@ -166,12 +166,12 @@ class Fleet:
                 process.channel.order(order.kind, _packed(order.payload))
                 asked.append(process)
             except ChannelClosedError:
-                results[worker] = self._bury(process, "died", 0.0)
-        vigil = _Vigil(asked, results, at_most)
+                results[worker] = self._end_worker(process, "died", 0.0)
+        wait = _Wait(asked, results, at_most)
         for process in asked:
             while process.worker not in results:
                 if not self._receive(process, results):
-                    self._look(vigil)
+                    self._look(wait)
         return results
 
     def post(self, worker: int, order: Order) -> None:
@@ -188,7 +188,7 @@ class Fleet:
     def collect(self) -> dict[int, Answer | WorkerLoss]:
         """Wait until any worker answers what was posted; return all that is there.
 
-        At most one of them is a loss, so that each can be made good before the next is known.
+        At most one of them is a loss, so each is recovered before the next is returned.
         """
         results: dict[int, Answer | WorkerLoss] = {}
         while not results and self._posted:
@@ -205,7 +205,7 @@ class Fleet:
         return results
 
     def _posted_and_ready(self) -> list[WorkerProcess]:
-        """Wait for a slice of time at most; return who has something to say, or is gone."""
+        """Wait for at most a slice of time; return the workers that sent something or are gone."""
         poll = select.poll()
         speakers = {}
         for worker in self._posted:
@@ -221,13 +221,13 @@ class Fleet:
             if worker in results:
                 continue
             silences = {worker: self._posted[worker]}
-            self._look(_Vigil([self._processes[worker]], results, math.inf, silences))
+            self._look(_Wait([self._processes[worker]], results, math.inf, silences))
             self._posted[worker] = silences[worker]
             if isinstance(results.get(worker), WorkerLoss):
                 return
 
     def step_all(self, workers: Collection[int]) -> dict[int, Answer | WorkerLoss]:
-        """Step every environment of these workers; the way of nearly all steps."""
+        """Step every environment of these workers; the common case."""
         return self.exchange(dict.fromkeys(workers, STEP_ALL))
 
     def _receive(self, process: WorkerProcess, results: dict[int, Answer | WorkerLoss]) -> bool:
@@ -235,7 +235,7 @@ class Fleet:
         try:
             received = process.channel.receive()
         except ChannelClosedError:
-            results[process.worker] = self._bury(process, "died", 0.0)
+            results[process.worker] = self._end_worker(process, "died", 0.0)
             return True
         if received is None:
             return False
@@ -245,32 +245,32 @@ class Fleet:
             self.on_mark(json.loads(received))
         return True
 
-    def _look(self, vigil: _Vigil) -> None:
+    def _look(self, wait: _Wait) -> None:
         """Look at the workers still waited for; kill those that are past their deadline.
 
-        Silence is counted in slices actually waited, so that a trainer that was itself stopped
-        for an hour blames nobody.
+        Silence is counted in slices actually waited, so a trainer that was stopped for an hour does
+        not take its workers for hung.
         """
         fleet = [self._words[worker] for worker in self._processes]
-        for process in vigil.waiting():
+        for process in wait.waiting():
             words = self._words[process.worker]
-            silence = vigil.silences.setdefault(process.worker, _Silence(words[COUNT]))
-            while process.worker not in vigil.results and _has_spoken(process):
-                self._receive(process, vigil.results)
-            if process.worker in vigil.results:
+            silence = wait.silences.setdefault(process.worker, _Silence(words[COUNT]))
+            while process.worker not in wait.results and _has_spoken(process):
+                self._receive(process, wait.results)
+            if process.worker in wait.results:
                 continue
             if process.popen.poll() is not None:
-                # What it has started may hold its end of the channel open.
-                vigil.results[process.worker] = self._bury(process, "died", 0.0)
+                # Its child processes may hold its end of the channel open.
+                wait.results[process.worker] = self._end_worker(process, "died", 0.0)
                 continue
             if words[COUNT] != silence.count:
-                vigil.silences[process.worker] = _Silence(words[COUNT])
+                wait.silences[process.worker] = _Silence(words[COUNT])
                 continue
             silence.seconds += SLICE_SECONDS
             deadline = self._deadlines.seconds(WorkerStage(words[STAGE]), words, fleet)
-            deadline = min(deadline, vigil.at_most)
+            deadline = min(deadline, wait.at_most)
             if silence.seconds > deadline:
-                vigil.results[process.worker] = self._bury(process, "hung", silence.seconds)
+                wait.results[process.worker] = self._end_worker(process, "hung", silence.seconds)
             elif silence.seconds > deadline * STUCK_SHARE and not silence.named:
                 silence.named = True
                 stage, env = self._doing(process.worker)
@@ -281,11 +281,11 @@ class Fleet:
         env = int(words[ENV])
         return WorkerStage(words[STAGE]), env if env >= 0 else None
 
-    def _bury(
+    def _end_worker(
         self, process: WorkerProcess, kind: Literal["died", "hung"], seconds: float
     ) -> WorkerLoss:
-        """Make sure a worker is gone, and tell what it was doing."""
-        # Before anything else: the signal that asks for the stack may wake what was asleep.
+        """Kill a worker if necessary, and return what it was doing."""
+        # Read first: the signal that requests the stack may wake a sleeping worker.
         stage, env = self._doing(process.worker)
         position = int(self._words[process.worker][POSITION])
         if kind == "hung":
@@ -294,7 +294,7 @@ class Fleet:
         del self._processes[process.worker]
         ended = process.kill()
         process.end_leftovers()
-        # Without the time it took, which is told beside: this text gets into events.jsonl.
+        # Without the time, which differs between runs: this text is written to events.jsonl.
         error = "gave no answer in time" if kind == "hung" else f"its process {ended}"
         if stage is WorkerStage.BOOT:
             env = None
@@ -306,7 +306,7 @@ class Fleet:
         return loss
 
     def dismiss(self, worker: int) -> None:
-        """End one worker that did nothing wrong."""
+        """End one worker that works correctly."""
         process = self._processes.get(worker)
         if process is None:
             return
@@ -319,7 +319,7 @@ class Fleet:
             process.crash_note()
 
     def close(self) -> None:
-        """End all workers, politely first."""
+        """Ask all workers to close, then kill them."""
         orders = {worker: Order(Kind.CLOSE) for worker in self._processes}
         try:
             with suppress(LonghaulError):
@@ -328,7 +328,7 @@ class Fleet:
             self.abandon()
 
     def abandon(self) -> None:
-        """Kill whatever is left."""
+        """Kill all remaining workers."""
         for worker in list(self._processes):
             process = self._processes.pop(worker)
             process.kill()
@@ -355,7 +355,7 @@ def _packed_factory(source: SingleEnvs) -> tuple[bytes, dict[str, Any] | None]:
         factory = pickle.dumps(source.make, pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ConfigError(
-            f"env.runtime = 'processes': what makes {source.spec.id} cannot be sent to a worker "
+            f"env.runtime = 'processes': the factory of {source.spec.id} cannot be pickled "
             f"({error}); use a function or class at the top level of a module"
         ) from error
     if b"__main__" not in factory:

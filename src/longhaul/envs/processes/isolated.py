@@ -1,4 +1,4 @@
-"""Calling a function in a process of its own, which may die or hang without harm."""
+"""Calling a function in an isolated process, which may crash or hang without harm."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from longhaul.envs.processes.descendants import VARIABLE, end_marked, new_mark
 from longhaul.envs.processes.process import die_with, leave_signals_to_the_trainer
 
 T = TypeVar("T")
-# What may be raised without ending the process, which is not the function's to end.
+# Exceptions that the function may raise without ending the process.
 FAILURES = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
 PROGRAM = (
     "import json, sys; settings = json.loads(sys.argv[1]); sys.path[:] = settings['path']; "
@@ -31,10 +31,10 @@ LONGEST_LAST_WORDS = 2000
 LENGTH = struct.Struct("<Q")
 
 
-def call_apart(function: Callable[[], T], *, seconds: float, attempts: int) -> T:
-    """Return what the function returns elsewhere; raise if its process fails at every attempt.
+def call_isolated(function: Callable[[], T], *, seconds: float, attempts: int) -> T:
+    """Return the function's result from another process; raise if every attempt crashes.
 
-    An exception is raised here at once: it would come again. A death may be a machine's hiccup.
+    An exception is raised here at once, because it would occur again. A crash is retried.
     """
     problem = ""
     for _ in range(attempts):
@@ -46,12 +46,12 @@ def call_apart(function: Callable[[], T], *, seconds: float, attempts: int) -> T
             result: T = returned
             return result
     tries = "once" if attempts == 1 else f"{attempts} times"
-    raise EnvError(f"tried {tries} in a process of its own: {problem}")
+    raise EnvError(f"failed {tries} in an isolated process: {problem}")
 
 
 def _attempt(function: bytes, seconds: float) -> tuple[bytes, str]:
-    """Return the answer of one process, or what became of it."""
-    # A file takes all it prints; a pipe that is read at the end would hold it up when it is full.
+    """Return the answer of one process, or how it ended."""
+    # Output goes to a file: a full pipe that is read only at the end would block the process.
     with tempfile.TemporaryFile(buffering=0) as output:
         return _ask(function, seconds, output)
 
@@ -76,16 +76,16 @@ def _ask(function: bytes, seconds: float, output: IO[bytes]) -> tuple[bytes, str
             line.write(function)
         answer = _read(ours, seconds)
         if answer is None:
-            # Nothing to try again: it would take as long.
-            raise EnvError(f"a process of its own gave no answer within {seconds:g} s")
+            # Not retried: it would take as long again.
+            raise EnvError(f"an isolated process gave no answer within {seconds:g} s")
         if answer:
             return answer, ""
         status = process.wait(seconds)
         how = f"exited with code {status}" if status >= 0 else f"died of signal {-status}"
         words = _end_of(output)
-        return b"", f"it {how}" + (f"; its last words: {words}" if words else "")
+        return b"", f"it {how}" + (f"; its last output: {words}" if words else "")
     except BrokenPipeError:
-        return b"", "it died before it was asked"
+        return b"", "it died before the call"
     finally:
         _end(process)
         end_marked(mark)
@@ -107,7 +107,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _read(pipe: int, seconds: float) -> bytes | None:
     """Return the answer, nothing if the pipe is closed before, None if that takes too long.
 
-    Its length goes before it: what the function has started may hold the pipe open.
+    Its length goes before it: child processes of the function may hold the pipe open.
     """
     deadline = time.monotonic() + seconds
     read = b""
@@ -126,7 +126,7 @@ def _read(pipe: int, seconds: float) -> bytes | None:
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Read a function, call it, and write what came of it."""
+    """Read a function, call it, and write its result."""
     die_with(settings["parent"])
     leave_signals_to_the_trainer()
     pipe = int(settings["pipe"])

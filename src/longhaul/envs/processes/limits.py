@@ -34,7 +34,7 @@ class RestartBudget:
         self._times: dict[int, deque[float]] = {}
 
     def spend(self, worker: int) -> str:
-        """Count one restart; return why there may be no more, or nothing."""
+        """Count one restart; return why no more are allowed, or an empty text."""
         now = self._clock()
         times = self._times.setdefault(worker, deque())
         while times and now - times[0] > MINUTE:
@@ -48,7 +48,7 @@ class RestartBudget:
         return ""
 
     def construct_failed(self, worker: int) -> bool:
-        """Count a worker whose environments could not be made; return whether to go on."""
+        """Count a worker whose environments could not be made; return whether to continue."""
         self._construct_failures[worker] += 1
         return self._construct_failures.total() <= self._config.construct_restarts
 
@@ -67,7 +67,7 @@ class RestartBudget:
 class StrikeBook:
     """Failures of each running episode, by the place they happened at.
 
-    Only failures at the same place count together: a worker that somebody kills three times
+    Only failures at the same place count together: a worker that is killed three times from outside
     during one long episode says nothing about its seed.
     """
 
@@ -82,7 +82,7 @@ class StrikeBook:
         return places[seed, stage, step] >= self._most
 
     def forget(self, env: int) -> None:
-        """Begin anew with this env's next episode."""
+        """Forget the failures of this env's episode."""
         self._strikes.pop(env, None)
 
 
@@ -90,7 +90,7 @@ MEGABYTE = 2**20
 
 
 class MemoryWatch:
-    """Looks at the workers' memory every few seconds and remembers what they began with."""
+    """Checks the growth of the workers' memory every few seconds."""
 
     def __init__(self, config: ProcessesConfig, clock: Callable[[], float]) -> None:
         self._limit = config.memory_growth_mb
@@ -119,7 +119,7 @@ class MemoryWatch:
                     self.growth[worker] = grown
 
     def is_urgent(self, worker: int) -> bool:
-        """Whether a worker has grown so much that an episode's end is not waited for."""
+        """Whether a worker has grown so much that it is replaced before an episode's end."""
         return self.growth.get(worker, 0) > 2 * self._limit
 
 
@@ -136,7 +136,7 @@ def check_room(workers: int, cgroup: Path = _CGROUP) -> None:
     if soft != resource.RLIM_INFINITY and soft < needed:
         if hard != resource.RLIM_INFINITY and hard < needed:
             raise ResourceError(
-                f"{workers} worker processes need about {needed} file descriptors, and the limit "
+                f"{workers} worker processes need about {needed} file descriptors, but the limit "
                 f"is {hard}; raise it (`ulimit -n {needed}`) or set env.processes.workers lower"
             )
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
@@ -163,7 +163,7 @@ RARE = 0.001
 _TIMES = {
     WorkerStage.STEP: STEP_TIMES,
     WorkerStage.REPLAY: STEP_TIMES,
-    WorkerStage.IDLE: STEP_TIMES,  # a worker that does not even begin what it was asked for
+    WorkerStage.IDLE: STEP_TIMES,  # a worker that does not start its order
     WorkerStage.RESET: RESET_TIMES,
     WorkerStage.CONSTRUCT: CONSTRUCT_TIMES,
 }
@@ -172,9 +172,9 @@ _TIMES = {
 class Deadlines:
     """The longest silence of a worker in each stage.
 
-    Workers count their timings into buckets, each twice as wide as the one before, and nobody
-    looks at these until somebody is late. A bucket's upper end is used, so that a deadline may be
-    twice as long as exact timings would make it, never shorter.
+    Workers count their timings into buckets, each twice as wide as the one before, and these
+    are read only when a worker is late. A bucket's upper end is used, so a deadline may be up to
+    twice as long as with exact timings, never shorter.
     """
 
     def __init__(self, config: ProcessesConfig) -> None:
@@ -190,8 +190,8 @@ class Deadlines:
     def seconds(self, stage: WorkerStage, own: memoryview, fleet: Sequence[memoryview]) -> float:
         """Return how long a worker may stay in `stage` without a sign of progress.
 
-        An incarnation that has not done such a thing before gets the whole of the configured
-        time: compilers and caches make the first time slow.
+        A process that has not completed this stage before gets the whole configured time: compilers
+        and caches make the first time slow.
         """
         cap = self._cap(stage)
         times = _TIMES.get(stage)

@@ -1,9 +1,8 @@
-"""Memory shared with workers: actions, what the environments write, and words about progress.
+"""Memory shared with workers: actions, outputs of the environments, and progress counters.
 
-It is a file without a name (memfd): nothing can stay behind in /dev/shm, however the trainer ends,
-and its size is not bounded by that of /dev/shm. Workers write observations here and the trainer
-takes them over only with an answer that carries the right numbers, so that a late writer changes
-nothing.
+It is an anonymous file (memfd): nothing stays behind in /dev/shm, however the trainer ends, and its
+size is not limited by /dev/shm. Workers write observations here, and the trainer copies them only
+after an answer with the right sequence number, so a late writer has no effect.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class Layout:
         self.size = aligned(self.size + size)
 
     def slots(self, block: NDArray[np.uint8]) -> StepBuffers:
-        """Return the block as slots; `started` and `lost` are the trainer's own."""
+        """Return the block as slots; `started` and `lost` are private to the trainer."""
         arrays = {name: place.array(block) for name, place in self._places.items()}
         spec = self._spec
 
@@ -138,16 +137,16 @@ class Mailbox:
 
 
 def aligned(size: int) -> int:
-    """Return the size rounded up, so that the next array begins on a cache line."""
+    """Return the size rounded up to a cache line."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _make_room(descriptor: int, size: int) -> None:
-    # Asked first: a system that is given more to hold than it can kills somebody to do so.
+    # Checked first: a system that runs out of memory kills a process.
     if size > available_bytes():
         raise _too_large(size)
     try:
-        # Taken now: memory that is only promised would end a process with SIGBUS later.
+        # Allocated now: memory that is only reserved would end a process with SIGBUS later.
         os.posix_fallocate(descriptor, 0, size)
     except OSError as error:
         if error.errno not in (errno.ENOMEM, errno.ENOSPC, errno.EFBIG):

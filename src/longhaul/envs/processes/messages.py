@@ -1,4 +1,4 @@
-"""What the trainer and its workers say to each other."""
+"""Messages between the trainer and its workers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from longhaul.core.spaces import EnvSpec
 from longhaul.core.state import State
 
 CLOSE_FAILED = "close_failed: "
-"""What the mark of an env that raised in its close begins with."""
+"""Prefix of the mark of an env that raised in its close."""
 
 
 class Kind(IntEnum):
-    """What a message asks for, or that it is an answer or a mark."""
+    """The kind of a message: an order, an answer or a mark."""
 
     HELLO = 1
     BEGIN = 2
@@ -33,7 +33,7 @@ class Kind(IntEnum):
 
 
 class WorkerStage(IntEnum):
-    """What a worker is doing at this moment, readable from outside while it is stuck in it."""
+    """What a worker is doing, readable by the trainer at any time."""
 
     BOOT = 0
     IMPORT = 1
@@ -49,7 +49,7 @@ class WorkerStage(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What a fresh worker needs to know; the factory comes as bytes, so that a bad one is told."""
+    """What a new worker needs; the factory comes as bytes, so a bad one is reported."""
 
     worker: int
     spec: EnvSpec
@@ -73,7 +73,7 @@ class Beginning:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeReplay:
-    """An episode to bring to where it was: from its seed or a snapshot, by its actions."""
+    """An episode to replay: from its seed or a snapshot, with its actions."""
 
     beginning: Beginning
     actions: Array  # [L, rows, ...]
@@ -82,7 +82,7 @@ class EpisodeReplay:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedEpisode:
-    """Where a playback came to."""
+    """The result of a playback."""
 
     env: int
     digest: str  # of everything the policy sees
@@ -97,7 +97,7 @@ class Raised:
     env: int
     error: str
     traceback: str
-    unusable: bool = False  # what the env returned was refused at the border, it did not fail
+    unusable: bool = False  # what the env returned was refused; the env itself did not fail
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Answer:
     returned: Any = None  # snapshots by env, or a picture
 
 
-NOTHING_TO_SAY = Answer()
+EMPTY_ANSWER = Answer()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLoss:
-    """A worker that is no more, and what it was doing."""
+    """A worker that is gone, and what it was doing."""
 
     kind: Literal["died", "hung"]
     worker: int
@@ -154,7 +154,7 @@ MOST_SLICES = 100  # of silence within a message, after which its sender counts 
 
 
 class ChannelClosedError(Exception):
-    """The other end is gone, or talks nonsense."""
+    """The other end is gone, or sent an invalid message."""
 
 
 def receive_exactly(end: socket.socket, size: int, begun: bytes = b"") -> bytes:
@@ -187,13 +187,13 @@ def send_message(
 
 
 class Channel:
-    """The trainer's end of the socket to one incarnation of a worker."""
+    """The trainer's end of the socket to one process of a worker."""
 
     def __init__(self, end: socket.socket, generation: int) -> None:
         self._end = end
         self.generation = generation
         self.sequence = 0
-        # A receive that brings nothing for this long gives the supervisor a chance to look.
+        # A receive times out after this, which lets the supervisor check the workers.
         seconds = struct.pack("ll", 0, int(SLICE_SECONDS * 1e6))
         end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, seconds)
         self._send = end.send
@@ -218,7 +218,7 @@ class Channel:
     def receive(self) -> Answer | bytes | None:
         """Return the answer to the last order, a mark, or None if a slice of time brought nothing.
 
-        Answers to earlier orders, or to another incarnation's, are dropped unread.
+        Answers to earlier orders, or of an earlier process, are dropped.
         """
         try:
             begun = self._receive(HEADER.size)
@@ -238,10 +238,10 @@ class Channel:
             return payload
         if (sequence, generation) != (self.sequence, self.generation):
             return None
-        return NOTHING_TO_SAY if not payload else _answer(payload)
+        return EMPTY_ANSWER if not payload else _answer(payload)
 
     def close(self) -> None:
-        """Close this end; a worker that still lives takes it as its end."""
+        """Close this end; a running worker exits then."""
         self._end.close()
 
 

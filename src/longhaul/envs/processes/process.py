@@ -1,4 +1,4 @@
-"""Starting, ending and burying one worker process."""
+"""Starting and ending one worker process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from longhaul.envs.processes.messages import Channel
 
 PR_SET_PDEATHSIG = 1
 STACK_SIGNALS = (signal.SIGUSR1,)
-"""What asks a worker for its stack; blocked from its start until it is able to answer."""
+"""The signal that requests a worker's stack; blocked until the worker can answer."""
 HEADER = struct.Struct("<QIII")
 MARK = 9
 PROGRAM = (
@@ -39,7 +39,7 @@ PROGRAM = (
 def die_with(parent: int) -> None:
     """Have the system kill this process when the trainer ends, however it ends.
 
-    The signal cannot be held up, not even by native code that keeps the interpreter's lock.
+    Nothing can delay the signal, not even native code that holds the interpreter lock.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -48,7 +48,7 @@ def die_with(parent: int) -> None:
 
 
 def leave_signals_to_the_trainer() -> None:
-    """Take no notice of Ctrl-C, nor of a job system that asks all processes of a job to end.
+    """Ignore Ctrl-C and the SIGTERM that a job system sends to all processes.
 
     The trainer stops after a checkpoint and closes its workers itself. A handler that does nothing
     rather than an ignored signal: programs an env starts would inherit the latter.
@@ -58,7 +58,7 @@ def leave_signals_to_the_trainer() -> None:
 
 
 def print_line_by_line() -> None:
-    """Have what an env prints be in the log when its worker is killed."""
+    """Flush every printed line, so the log is complete when the worker is killed."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)
@@ -91,7 +91,7 @@ def main(settings: dict[str, object]) -> None:
 def mark(
     line: socket.socket, generation: int, worker: int, stage: str, env: int | None = None
 ) -> None:
-    """Tell the trainer that a stage was entered or left."""
+    """Notify the trainer that a stage was entered or left."""
     facts = {
         "stage": stage,
         "worker": worker,
@@ -112,7 +112,7 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 @dataclass(slots=True)
 class WorkerProcess:
-    """One incarnation of a worker."""
+    """One process of a worker."""
 
     worker: int
     channel: Channel
@@ -120,7 +120,7 @@ class WorkerProcess:
     crash: BinaryIO  # where the interpreter writes its stack when it is killed by its own fault
     mark: str = ""  # carried by everything it starts
     asking: threading.Lock = field(default_factory=threading.Lock)
-    """Held by who waits for the stack: a watchdog's thread may want it as well."""
+    """Held while waiting for the stack: the watchdog's thread may request it as well."""
 
     @property
     def pid(self) -> int:
@@ -128,31 +128,31 @@ class WorkerProcess:
         return self.popen.pid
 
     def kill(self) -> str:
-        """End the process and its group, wait until it is gone, and say how it ended.
+        """Kill the process and its group, wait until it is gone, and return how it ended.
 
-        Only a process that is gone can no longer write into the shared memory, so nothing may
-        replace it before.
+        A process that still exists could write into the shared memory, so it must be gone before
+        it is replaced.
         """
-        # Before it is reaped the number still belongs to it, so the signal finds no stranger.
+        # Until it is reaped the pid still belongs to it, so no other process gets the signal.
         if self.popen.poll() is None:
             _signal_group(self.pid, signal.SIGKILL)
         try:
             status = self.popen.wait(REAP_SECONDS)
         except subprocess.TimeoutExpired:
             raise EnvError(
-                f"worker {self.worker} (process {self.pid}) cannot be killed: the system keeps it "
-                "in an operation that does not end, as a dead network drive or device does"
+                f"worker {self.worker} (process {self.pid}) cannot be killed: it hangs in a "
+                "system call, for example on a dead network drive or device"
             ) from None
         self.channel.close()
         return _ended(status)
 
     def end_leftovers(self) -> None:
-        """End what a worker that is gone has started, daemons included."""
+        """Kill all child processes of a worker that is gone, daemons included."""
         if self.mark:
             end_marked(f"{self.mark}\0")
 
     def leave_note(self) -> None:
-        """Have a hung worker note where it is, and wait until it has; a stopped one will not."""
+        """Request the stack of a hung worker and wait for it; a stopped worker gives none."""
         with self.asking:
             if self._ask():
                 self._written()
@@ -164,9 +164,9 @@ class WorkerProcess:
         return lives
 
     def stack(self) -> str:
-        """Return where a living worker is in its program, empty if it does not say in time.
+        """Return the stack of a running worker, empty if it does not answer in time.
 
-        What it wrote is taken away, so that the note of a crash holds the crash alone.
+        The file is cleared afterwards, so the note of a crash holds only the crash.
         """
         try:
             with self.asking:
@@ -181,7 +181,7 @@ class WorkerProcess:
         return note
 
     def _written(self) -> str:
-        """Wait until a stack was written and no more comes, for a short while at most."""
+        """Wait until a stack was written completely, but only for a short time."""
         size, until = 0, time.monotonic() + STACK_SECONDS
         while time.monotonic() < until:
             time.sleep(STACK_LOOK_SECONDS)
@@ -192,7 +192,7 @@ class WorkerProcess:
         return os.pread(self.crash.fileno(), LONGEST_CRASH_NOTE, 0).decode(errors="replace")
 
     def crash_note(self) -> str:
-        """Return what the interpreter wrote when it was dying or asked, and close the note."""
+        """Return what the interpreter wrote on a crash or on request, and close the file."""
         try:
             size = os.fstat(self.crash.fileno()).st_size
             note = os.pread(self.crash.fileno(), LONGEST_CRASH_NOTE, 0) if size else b""
@@ -221,9 +221,9 @@ def _ended(status: int) -> str:
 def start_worker(
     worker: int, generation: int, memory: int, *, output: Path | None = None, mark: str = ""
 ) -> WorkerProcess:
-    """Start an interpreter of its own for a worker, which prints into a log of a folder.
+    """Start a separate interpreter for a worker, which prints into a log of a folder.
 
-    Everything it starts carries `mark`, by which it is found when the worker is no more.
+    Its child processes inherit `mark`, by which they are found when the worker is gone.
 
     Call it in a thread that lives as long as the worker may: the system takes the end of the
     thread that started a process for the end of its parent.
@@ -243,8 +243,8 @@ def start_worker(
         "memory": memory,
         "crash": descriptor,
     }
-    # A worker that boots cannot write its stack yet: the request waits until it can, instead of
-    # ending the process.
+    # A booting worker cannot write its stack yet: the signal stays blocked until it can, instead
+    # of ending the process.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STACK_SIGNALS)
     log = None if output is None else open_log(output / f"worker-{worker}.log")
     try:
@@ -271,8 +271,8 @@ def start_worker(
 
 def _surroundings() -> dict[str, str]:
     """Return the environment variables of a worker."""
-    # Workers already use every core. The order of sets of text is the same in each of them, so
-    # that an env which depends on it can be replayed in another process.
+    # Workers already use every core. A fixed hash seed gives sets of text the same order in every
+    # worker, so an env that depends on it can be replayed in another process.
     defaults = {**dict.fromkeys(_ONE_THREAD, "1"), "PYTHONHASHSEED": "0"}
     return {**defaults, **os.environ}
 
@@ -286,8 +286,8 @@ def _no_more(error: OSError) -> ResourceError | EnvError:
             )
         case errno.EAGAIN | errno.ENOMEM:
             return ResourceError(
-                f"the system starts no more processes ({error.strerror}); raise the limit "
+                f"the system cannot start more processes ({error.strerror}); raise the limit "
                 "(`ulimit -u`, or the container's pids limit) or set env.processes.workers lower"
             )
         case _:
-            return EnvError(f"a worker process cannot be started: {error}")
+            return EnvError(f"cannot start a worker process: {error}")

@@ -1,4 +1,4 @@
-"""Writing down a failure so that it can be seen again, and seeing it again in isolation."""
+"""Recording a failure so it can be reproduced, and reproducing it in an isolated process."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from longhaul.envs.starts import listed, tupled
 
 
 class RunningEpisodes:
-    """What is known of each env's episode: enough to play it again up to the present step."""
+    """What is needed to replay each env's episode up to the present step."""
 
     def __init__(
         self, spec: EnvSpec, ledger: EpisodeLedger, log: KeptActions, slots: StepBuffers
@@ -67,7 +67,7 @@ class RunningEpisodes:
         return self.ledger.seeds[env]
 
     def steps(self, env: int) -> int:
-        """Return the steps an env has been through, the one under way included once accepted."""
+        """Return the steps an env has been through, including the current one once accepted."""
         return self.ledger.length(env) + (env in self.stepped)
 
     def step_number(self, env: int) -> int:
@@ -89,7 +89,7 @@ class RunningEpisodes:
         self._bases[env] = (snapshot, self.ledger.now(env))
 
     def opened(self, env: int) -> None:
-        """Take note that an env's next episode is about to begin."""
+        """Record that an env's next episode is about to begin."""
         self._bases.pop(env, None)
         self.idle.add(env)
 
@@ -101,14 +101,14 @@ class RunningEpisodes:
         )
 
     def playback(self, env: int, *, fresh: bool) -> EpisodeReplay:
-        """Return how to bring an env's episode to where it is."""
+        """Return how to replay an env's episode up to now."""
         base, tick = self._bases.get(env, (None, self.ledger.begun[env]))
         actions = self._log.since(tick, self.ledger.rows(env))
         taken = self.steps(env) - (tick - self.ledger.begun[env])
         return EpisodeReplay(self.beginning(env, fresh=fresh), actions[:taken], base)
 
     def problem(self, played: ReplayedEpisode) -> str:
-        """Return in what a playback differs from what was seen the first time, or nothing."""
+        """Return how a playback differs from the original episode, or an empty text."""
         env = played.env
         rows = self.ledger.rows(env)
         if played.over_at is not None and env not in self.idle:
@@ -126,7 +126,7 @@ class RunningEpisodes:
         return "" if np.array_equal(returns, played.returns) else "led to other rewards"
 
     def actions(self, env: int) -> Array:
-        """Return the logged actions of an env's episode, the one under way included."""
+        """Return the logged actions of an env's episode, including the current one."""
         return self._log.since(self.ledger.begun[env], self.ledger.rows(env))
 
     def is_whole(self, env: int) -> bool:
@@ -185,7 +185,7 @@ def write_spec(spec: EnvSpec) -> dict[str, Any]:
 
 
 def read_spec(env_id: str, written: dict[str, Any]) -> EnvSpec:
-    """Undo `write_spec`; the bounds of a continuous action are the env's own business."""
+    """Undo `write_spec`; the bounds of a continuous action are not needed."""
     match written["action"]:
         case {"discrete": int(count)}:
             action: ActionSpec = Discrete(count)
@@ -246,15 +246,15 @@ def read_repro(path: Path) -> Repro:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, msgspec.ValidationError) as error:
-        raise ConfigError(f"{path} is no repro file: {error}") from error
+        raise ConfigError(f"{path} is not a repro file: {error}") from error
 
 
 def remake(repro: Repro) -> Callable[[], Env]:
-    """Return the factory a failure was written down with."""
+    """Return the factory that a repro file names."""
     module, _, name = repro.factory.partition(":")
     if not name:
         raise ConfigError(
-            f"the file does not say how {repro.env_id} is made; give the task it was trained with"
+            f"the file does not say how to make {repro.env_id}; name the task it was trained with"
         )
     try:
         kind: Any = importlib.import_module(module)
@@ -293,7 +293,7 @@ class Reproduction:
 def reproduce(
     path: Path, *, make: Callable[[], Env] | None = None, config: ProcessesConfig | None = None
 ) -> Reproduction:
-    """Play a written-down failure in a process of its own and tell what happened.
+    """Replay a recorded failure in a separate process and return what happened.
 
     `make` is needed only for environments whose factory the file could not hold.
     """

@@ -1,4 +1,4 @@
-"""Getting work done by workers that may fail: replace, bring back, try again, give up."""
+"""Running jobs on workers that may fail: replace, restore, retry, abandon."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ class WorkerJob:
     """Something to be done once with each of some envs."""
 
     stage: WorkerStage  # what it is for the envs
-    order: Callable[[Sequence[int], Collection[int]], Order]  # for these envs, these of them anew
+    order: Callable[
+        [Sequence[int], Collection[int]], Order
+    ]  # for these envs, of which some are made again
     accept: Callable[[Sequence[int], Answer], None]  # takes over what was done with these envs
 
 
 @dataclass(slots=True)
 class JobOutcome:
-    """What came of a job besides what was accepted."""
+    """Episodes and envs that a job lost."""
 
     given_up: dict[int, AbandonedEpisode] = field(default_factory=dict)
     retired: dict[int, str] = field(default_factory=dict)  # envs without a worker, and why
@@ -63,16 +65,16 @@ class Supervisor:
         self._listeners = listeners
         self._env_id = episodes.env_id
         self._strikes = StrikeBook(config.seed_strikes)
-        self._broken: set[int] = set()  # envs whose simulator must be made anew
+        self._broken: set[int] = set()  # envs whose simulator must be made again
         self._retired: set[int] = set()  # workers
         self._last_loss: dict[int, WorkerLoss] = {}
         self.budget = RestartBudget(config, time.monotonic)
         fleet.on_mark = self._take_mark
-        fleet.on_stuck = self._tell_stuck
+        fleet.on_stuck = self._report_stuck
 
     @property
     def workers(self) -> list[int]:
-        """The workers that are not given up."""
+        """The workers that are not retired."""
         return [worker for worker in self._shares if worker not in self._retired]
 
     def start(self) -> None:
@@ -83,8 +85,8 @@ class Supervisor:
         if outcome.retired:
             raise EnvError(f"{self._env_id}: {next(iter(outcome.retired.values()))}")
 
-    def carry_out(self, job: WorkerJob, envs: Sequence[int]) -> JobOutcome:
-        """Do the job with each of these envs, or give up those with which it cannot be done."""
+    def run_job(self, job: WorkerJob, envs: Sequence[int]) -> JobOutcome:
+        """Do the job with each of these envs, or abandon those with which it fails."""
         todo: Todo = {}
         for env in envs:
             todo.setdefault(self._worker_of[env], []).append(env)
@@ -100,7 +102,7 @@ class Supervisor:
     def settle(
         self, job: WorkerJob, todo: Todo, results: Mapping[int, Answer | WorkerLoss]
     ) -> JobOutcome:
-        """Go on from these first results until the job is done."""
+        """Continue from these first results until the job is done."""
         outcome = JobOutcome()
         while True:
             todo = self._judge(job, todo, results, outcome)
@@ -117,7 +119,7 @@ class Supervisor:
             )
 
     def renew(self, worker: int, why: str) -> JobOutcome:
-        """Put a new process in place of one that did nothing wrong."""
+        """Replace a worker process that works correctly."""
         outcome = JobOutcome()
         self._notify(self._fault("leaked", worker, WorkerStage.IDLE, why))
         self._fleet.dismiss(worker)
@@ -128,7 +130,7 @@ class Supervisor:
         return outcome
 
     def bring_back(self, envs: Sequence[int]) -> JobOutcome:
-        """Have live workers play these envs' episodes again, as far as they have come."""
+        """Replay the episodes of these envs in live workers, up to now."""
         outcome = JobOutcome()
         self._restore({self._worker_of[env] for env in envs}, envs, outcome)
         self._revive(outcome)
@@ -165,7 +167,7 @@ class Supervisor:
         return left
 
     def _on_worker_death(self, loss: WorkerLoss, outcome: JobOutcome) -> None:
-        """Take note of a lost worker; whoever cannot be brought back is given up."""
+        """Record a lost worker; episodes that cannot be restored are abandoned."""
         if self._last_loss.get(loss.worker) is loss:
             return
         self._last_loss[loss.worker] = loss
@@ -185,7 +187,7 @@ class Supervisor:
             )
         if blamed is None or blamed in outcome.given_up:
             return
-        # A playback goes over steps that went well before: its own length says nothing.
+        # A playback repeats steps that succeeded before: its position says nothing.
         step = -1 if loss.stage is WorkerStage.REPLAY else self._episodes.steps(blamed)
         if self._strikes.strike(blamed, self._episodes.seed(blamed), stage, step):
             self._give_up(
@@ -219,13 +221,13 @@ class Supervisor:
         outcome.given_up[env] = replace(given_up, in_step=in_step)
 
     def _give_up_all(self, worker: int, like: AbandonedEpisode, outcome: JobOutcome) -> None:
-        """Give up the running episodes of a worker."""
+        """Abandon the running episodes of a worker."""
         for env in self._shares[worker]:
             if env not in self._episodes.idle and env not in outcome.given_up:
                 self._give_up(replace(like, env=env), outcome)
 
     def _revive(self, outcome: JobOutcome) -> None:
-        """Bring every dead worker and every broken env to where they were."""
+        """Restore every dead worker and every broken env."""
         while True:
             dead = [worker for worker in self.workers if not self._fleet.is_alive(worker)]
             if dead:
@@ -260,7 +262,7 @@ class Supervisor:
         return False
 
     def _start(self, workers: Sequence[int], outcome: JobOutcome) -> None:
-        """Start workers and bring their episodes to where they were."""
+        """Start workers and restore their episodes."""
         ready = []
         for worker, result in self._fleet.start(workers).items():
             self._broken -= set(self._shares[worker])
@@ -324,14 +326,14 @@ class Supervisor:
         )
 
     def _take_mark(self, mark: dict[str, Any]) -> None:
-        """Pass on what a worker is doing; an env that raised in its close is told of."""
+        """Pass on a mark of a worker; an env that raised in its close is reported as a fault."""
         self._listeners.on_mark(mark)
         what, failed, error = str(mark["stage"]).partition(CLOSE_FAILED)
         if failed and not what:
             fault = self._fault("raised", mark["worker"], WorkerStage.CLOSE, error, env=mark["env"])
             self._notify(fault)
 
-    def _tell_stuck(self, stuck: Stuck) -> None:
+    def _report_stuck(self, stuck: Stuck) -> None:
         fault = self._fault("stuck", stuck.worker, stuck.stage, "gives no answer", env=stuck.env)
         self._notify(replace(fault, seconds=stuck.seconds))
 

@@ -1,4 +1,4 @@
-"""Environments in worker processes, replaced when they die or hang, exact all the same."""
+"""Environments in worker processes, which are replaced exactly when they die or hang."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from longhaul.envs.processes.repro import RunningEpisodes
 from longhaul.envs.processes.supervisor import Supervisor, WorkerJob
 from longhaul.envs.replay_log import replay_mismatch
 
-REBASE_TICKS = 10_000  # a tier A episode is never played again from further back
+REBASE_TICKS = 10_000  # snapshots bound how far back a replay begins
 
 
 class ProcessVectorEnv(Lockstep):
@@ -40,13 +40,13 @@ class ProcessVectorEnv(Lockstep):
         seeds: EpisodeSeeds,
         *,
         config: ProcessesConfig | None = None,
-        border: FaultPolicy | None = None,
+        faults: FaultPolicy | None = None,
     ) -> None:
         self._config = config = config or ProcessesConfig()
         shares = share_out(count, config.workers or self._default_workers(count))
         check_room(len(shares))
         self._mailbox = Mailbox.create(source.spec, count=max(count, 1), workers=len(shares))
-        super().__init__(source.spec, count, seeds, border)
+        super().__init__(source.spec, count, seeds, faults)
         self._shares = shares
         self._episodes = RunningEpisodes(source.spec, self._ledger, self._log, self._slots)
         self._fleet = Fleet(source, self._mailbox, shares, config, count=count)
@@ -66,7 +66,7 @@ class ProcessVectorEnv(Lockstep):
             raise
 
     def _default_workers(self, count: int) -> int:
-        """Return how many workers there are if nothing is asked for."""
+        """Return the default number of workers."""
         return len(os.sched_getaffinity(0))
 
     def _is_busy(self, worker: int) -> bool:
@@ -74,7 +74,7 @@ class ProcessVectorEnv(Lockstep):
         return False
 
     def _allocate(self) -> tuple[StepBuffers, Array]:
-        """Return slots of the trainer's own, laid out like the mailbox, and the shared actions."""
+        """Return private slots, laid out like the mailbox, and the shared actions."""
         layout = Layout(self._spec, self._count * self._spec.rows)
         self._block = np.zeros(layout.size, np.uint8)
         slots = layout.slots(self._block)
@@ -96,7 +96,7 @@ class ProcessVectorEnv(Lockstep):
         """Begin the next episode in every environment."""
         self._running = True
         self._begin_next([env for env in range(self._count) if env not in self._casualties.retired])
-        self._begin_forsaken()
+        self._begin_abandoned()
 
     def step(self, actions: Array) -> Step:
         """Act in every row; ended environments come back already reset."""
@@ -118,7 +118,7 @@ class ProcessVectorEnv(Lockstep):
             step = self._finish(endings)
         else:
             step = self._uneventful
-        self._begin_forsaken()
+        self._begin_abandoned()
         self._watch_memory(endings)
         if self._spec.tier is Tier.SNAPSHOT and self._ledger.tick % REBASE_TICKS == 0:
             self._rebase(self._snapshots())
@@ -184,22 +184,22 @@ class ProcessVectorEnv(Lockstep):
         self._mark_started([env for env in envs if not self._casualties.is_gone(env)])
         self._drop_unusable((), in_step=False)
 
-    def _forsake(self, given_up: AbandonedEpisode) -> None:
-        self._casualties.forsake(given_up)
+    def _abandon(self, given_up: AbandonedEpisode) -> None:
+        self._casualties.abandon(given_up)
 
     def _open(self, env: int) -> None:
-        """Open an env's next episode, passing over seeds that were set aside."""
+        """Open an env's next episode, skipping quarantined seeds."""
         self._supervisor.forget(env)
         for _ in range(self._config.most_quarantined + 1):
             self._ledger.begin(env, self._dealer.deal(), self._settings)
             self._episodes.opened(env)
-            if not self._casualties.is_set_aside(env):
+            if not self._casualties.is_quarantined(env):
                 return
-        raise EnvError(f"{self._ledger.where(env)}: every seed dealt to it has been set aside")
+        raise EnvError(f"{self._ledger.where(env)}: all its seeds are quarantined")
 
     def _begin(self, envs: Sequence[int], settings: Settings | None) -> None:
         self._episodes.idle.update(envs)
-        self._casualties.take(self._supervisor.carry_out(self._begin_job, envs))
+        self._casualties.take(self._supervisor.run_job(self._begin_job, envs))
 
     def _watch_memory(self, endings: Sequence[tuple[int, Ending]]) -> None:
         if self._memory.due():
@@ -215,7 +215,7 @@ class ProcessVectorEnv(Lockstep):
                 self._casualties.take(
                     self._supervisor.renew(worker, f"its memory grew by {grown} MB")
                 )
-                self._begin_forsaken()
+                self._begin_abandoned()
 
     def _advance_one(self, env: int, actions: Array) -> bool:
         raise NotImplementedError("whole episodes are played again in the worker")
@@ -234,7 +234,7 @@ class ProcessVectorEnv(Lockstep):
             # It has a worker again, and begins where it would have begun.
             self._slots.active[self._ledger.rows(env)] = True
             self._mark_started([env])
-        self._begin_forsaken()
+        self._begin_abandoned()
         np.copyto(self._mailbox.block, self._block)
 
     def _snapshots(self) -> State:
@@ -245,13 +245,13 @@ class ProcessVectorEnv(Lockstep):
             lambda envs, answer: taken.update(answer.returned),
         )
         envs = [env for env in range(self._count) if env not in self._casualties.retired]
-        outcome = self._supervisor.carry_out(job, envs)
+        outcome = self._supervisor.run_job(job, envs)
         for given_up in outcome.given_up.values():
             raise EnvError(f"{self._ledger.where(given_up.env)}: {given_up.error}")
         return {"envs": [taken.get(env) for env in range(self._count)]}
 
     def _rebase(self, snapshots: State) -> None:
-        """Play episodes again from these states, should it be needed, not from their seeds."""
+        """Replay episodes from these states in future, not from their seeds."""
         for env, snapshot in enumerate(snapshots["envs"]):
             if snapshot is not None:
                 self._episodes.rebase(env, snapshot)
@@ -264,7 +264,7 @@ class ProcessVectorEnv(Lockstep):
         self._bring_back(dict.fromkeys(range(self._count), ""))
 
     def _replay(self, replay: State) -> None:
-        """Bring all environments back at once, each by its seed and actions, and check them."""
+        """Replay all environments at once, each from its seed and actions, and check them."""
         for env in range(self._count):
             self._episodes.opened(env)
         self._refilled_log(replay)
@@ -318,9 +318,7 @@ def _step_order(envs: Sequence[int], fresh: Collection[int]) -> Order:
 def share_out(count: int, workers: int) -> dict[int, tuple[int, ...]]:
     """Return the envs of each worker: as even as can be, neighbors together."""
     if workers < 0:
-        raise ConfigError(
-            f"env.processes.workers = {workers}: give 0 for one per core, or a number"
-        )
+        raise ConfigError(f"env.processes.workers = {workers} must be 0 (one per core) or more")
     used = max(1, min(count, workers or len(os.sched_getaffinity(0))))
     bounds = [count * worker // used for worker in range(used + 1)]
     return {worker: tuple(range(bounds[worker], bounds[worker + 1])) for worker in range(used)}

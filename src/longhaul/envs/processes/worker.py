@@ -1,4 +1,4 @@
-"""A worker process: it makes environments and does with them what the trainer orders."""
+"""A worker process: it makes environments and executes the trainer's orders."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ from longhaul.envs.replay_log import observation_digest
 
 
 def serve(line: socket.socket, memory: int, generation: int) -> None:
-    """Obey orders until the trainer says goodbye or is gone."""
-    desk: WorkerEnvs | None = None
+    """Execute orders until the trainer closes the worker or is gone."""
+    envs: WorkerEnvs | None = None
     while True:
         try:
             sequence, for_generation, kind, size = HEADER.unpack(receive_exactly(line, HEADER.size))
@@ -59,11 +59,11 @@ def serve(line: socket.socket, memory: int, generation: int) -> None:
         if for_generation != generation:
             continue
         if kind == Kind.HELLO:
-            desk = WorkerEnvs(line, memory, generation, payload)
-            answer: Answer | None = desk.open()
+            envs = WorkerEnvs(line, memory, generation, payload)
+            answer: Answer | None = envs.open()
         else:
-            assert desk is not None
-            answer = desk.obey(Kind(kind), payload)
+            assert envs is not None
+            answer = envs.execute(Kind(kind), payload)
         words = b"" if answer is None else _packed(answer)
         if not _is_sent(line, sequence, generation, words) or kind == Kind.CLOSE:
             return
@@ -85,7 +85,7 @@ def _is_sent(line: socket.socket, sequence: int, generation: int, words: bytes) 
 
 
 class WorkerEnvs:
-    """The environments of one worker and the words that tell what is being done with them."""
+    """The environments of one worker, and the progress counters in shared memory."""
 
     def __init__(self, line: socket.socket, memory: int, generation: int, hello: Hello) -> None:
         self._line = line
@@ -124,8 +124,8 @@ class WorkerEnvs:
         self._enter(WorkerStage.IDLE)
         return Answer(raised=tuple(raised))
 
-    def obey(self, kind: Kind, payload: object) -> Answer | None:
-        """Carry out one order; None stands for an answer with nothing in it."""
+    def execute(self, kind: Kind, payload: object) -> Answer | None:
+        """Execute one order; None stands for an empty answer."""
         match kind, payload:
             case Kind.STEP, _:
                 return self._step(payload if isinstance(payload, tuple) else None)
@@ -214,7 +214,7 @@ class WorkerEnvs:
         return Answer(played=tuple(played), raised=tuple(raised))
 
     def _play(self, playback: EpisodeReplay) -> ReplayedEpisode:
-        """Bring one episode to where it was and measure where that is."""
+        """Replay one episode; return the digest of its observation and its returns."""
         env = playback.beginning.env
         rows = self._hello.spec.rows
         place = slice(env * rows, (env + 1) * rows)
@@ -227,7 +227,7 @@ class WorkerEnvs:
         reward = self._mailbox.slots.reward[place]
         returns = np.zeros(rows, np.float64)
         over_at = None
-        # Not through the mailbox, which holds the actions of the step that is to follow.
+        # Not through the mailbox, which holds the actions of the next step.
         for position, action in enumerate(playback.actions.astype(self._mailbox.actions.dtype)):
             self._words[POSITION] = position
             self._words[COUNT] = self._count = self._count + 1
@@ -267,7 +267,7 @@ class WorkerEnvs:
             self._mark("close_done", env)
 
     def _discard(self, env: int) -> None:
-        """Close an environment that is no longer wanted, whatever it thinks of that."""
+        """Close an environment; an exception in its close is reported."""
         self._enter(WorkerStage.CLOSE, env)
         simulator = self._envs.pop(env)
         self._configured.pop(env, None)

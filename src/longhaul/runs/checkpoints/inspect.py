@@ -1,4 +1,4 @@
-"""Looking at checkpoints without loading them; needs no torch."""
+"""Listing, verifying and removing checkpoints without loading them; needs no torch."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _PART = re.compile(r"[a-z0-9_-]{1,80}\.safetensors|state\.json")
 
 
 def checkpoint_name(env_steps: int, *suffixes: int) -> str:
-    """Return the folder name; suffixes tell apart checkpoints with the same number of steps."""
+    """Return the folder name; suffixes distinguish checkpoints with the same number of steps."""
     return ".".join([f"step-{env_steps:012d}", *map(str, suffixes)])
 
 
 def checkpoint_order(path: Path) -> tuple[int, ...]:
-    """Return what checkpoints are sorted by; a name that is none of ours comes first."""
+    """Return the sort key of a checkpoint; an unknown name comes first."""
     match = _NAME.fullmatch(path.name)
     if match is None:
         return ()
@@ -38,7 +38,7 @@ def checkpoint_order(path: Path) -> tuple[int, ...]:
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
-    """Return everything that looks like a checkpoint, newest first, sound or not."""
+    """Return everything named like a checkpoint, newest first, damaged or not."""
     return sorted(folder.glob("step-*"), key=checkpoint_order, reverse=True)
 
 
@@ -69,12 +69,12 @@ def read_manifest(path: Path) -> Manifest:
         raise DamagedError(f"it cannot be read: {error.strerror}") from error
     _check_names(set(entries), manifest)
     if manifest.progress.env_steps != order[0]:
-        raise DamagedError(f"it was made at step {manifest.progress.env_steps} and then renamed")
+        raise DamagedError(f"it was made at step {manifest.progress.env_steps} and renamed later")
     return manifest
 
 
 def _check_names(entries: set[str], manifest: Manifest) -> None:
-    """Refuse missing files, files nobody named, and names that lead elsewhere."""
+    """Refuse missing files, files not in the manifest, and names that lead elsewhere."""
     for name in manifest.parts:
         if not _PART.fullmatch(name):
             raise DamagedError(f"its manifest names the file {name!r}")
@@ -83,7 +83,7 @@ def _check_names(entries: set[str], manifest: Manifest) -> None:
     if STATE_FILE not in manifest.parts:
         raise DamagedError(f"its manifest does not name {STATE_FILE}")
     for name in sorted(entries - {MANIFEST_FILE, *manifest.parts}):
-        raise DamagedError(f"{name} is there but not in its manifest")
+        raise DamagedError(f"{name} is not in its manifest")
 
 
 def check_part(name: str, found: Digest, expected: Digest) -> None:
@@ -95,7 +95,7 @@ def check_part(name: str, found: Digest, expected: Digest) -> None:
 
 
 def read_part(path: Path, name: str, expected: Digest) -> bytes:
-    """Return a file's content after checking that very content."""
+    """Return a file's content after checking its hash."""
     try:
         content = (path / name).read_bytes()
     except OSError as error:
@@ -105,7 +105,7 @@ def read_part(path: Path, name: str, expected: Digest) -> bytes:
 
 
 def verify(path: Path, digest: Callable[[Path], Digest] = digest_file) -> Manifest:
-    """Return the manifest of a checkpoint all of whose bytes are as written."""
+    """Check every byte of a checkpoint and return its manifest."""
     manifest = read_manifest(path)
     for name, expected in manifest.parts.items():
         try:
@@ -122,8 +122,8 @@ def check_identity(manifest: Manifest, identity: Mapping[str, str]) -> None:
         found = manifest.identity.get(key)
         if found != expected:
             raise ForeignError(
-                f"it was made with {key} {found!r}, and this run has {expected!r}; start a run "
-                "of another name, or use the task and config it was made with"
+                f"it was made with {key} {found!r}, but this run has {expected!r}; start a run "
+                "with another name, or use the task and config it was made with"
             )
 
 
@@ -132,20 +132,20 @@ SAVED_FIRST = frozenset({"stopped by SIGINT", "stopped by SIGTERM"})
 
 
 def check_checkpoints(run: RunDirectory) -> None:
-    """Raise if the run has saved checkpoints and none is there; nothing is touched."""
+    """Raise if the run has saved checkpoints and none is left; nothing is changed."""
     if list_checkpoints(run.checkpoints) or not has_saved(run):
         return
     raise CheckpointError(
         f"{run.checkpoints} holds no checkpoint, but this run has saved some; restore the folder "
-        "from a backup, or begin a new run with `longhaul train ... --resume never`"
+        "from a backup, or start a new run with `longhaul train ... --resume never`"
     )
 
 
 def has_saved(run: RunDirectory) -> bool:
-    """Whether the run ever saved a checkpoint, whatever became of it.
+    """Whether the run ever saved a checkpoint, even if it was removed since.
 
-    Since `run.json` names the first checkpoint it is enough to look there. Runs of earlier
-    versions are known by how their sessions ended.
+    `run.json` names the first checkpoint. For runs of earlier versions, the end of their sessions
+    shows it.
     """
     record = run.read_record()
     if record.first_checkpoint or record.status is Status.FINISHED:
@@ -168,7 +168,7 @@ def temporary_folder(folder: Path) -> Path:
 
 
 def remove_leftovers(folder: Path, lock: RunLock) -> list[Path]:
-    """Remove what a killed writer left; only the holder of the run's lock may."""
+    """Remove folders that a killed writer left; only for the holder of the run's lock."""
     if not lock.is_held or lock.path.parent != folder.parent:
         raise ValueError(f"{folder} may be cleaned only by the holder of its run's lock")
     removed = []
@@ -184,11 +184,11 @@ def remove_leftovers(folder: Path, lock: RunLock) -> list[Path]:
 def remove_surplus(
     folder: Path, config: CheckpointConfig, *, saved: Path, damaged: Collection[Path] = ()
 ) -> list[Path]:
-    """Remove sound checkpoints that are neither among the newest, the best nor those spread out.
+    """Remove intact checkpoints that are neither among the newest, the best nor those spread out.
 
-    `saved` is known to be sound and stays in any case. Damaged and foreign ones are not counted
-    and not touched. A checkpoint is verified before it is removed, as a damaged one may still
-    hold what somebody wants to save.
+    `saved` is known to be intact and always stays. Damaged and foreign ones are not counted and
+    not removed. A checkpoint is verified before it is removed, because a damaged one may still
+    hold data worth saving.
     """
     sound = [(path, manifest) for path, manifest in _readable(folder) if path not in damaged]
     best = {path for _, path in _ranked(sound, config)[: config.keep_best]}
@@ -203,7 +203,7 @@ def remove_surplus(
             verify(path)
         except (DamagedError, ForeignError):
             continue
-        # Half a checkpoint must never be found under a checkpoint's name.
+        # Renamed first: an incomplete checkpoint must never have a checkpoint's name.
         condemned = temporary_folder(folder)
         path.rename(condemned)
         shutil.rmtree(condemned)
@@ -212,10 +212,10 @@ def remove_surplus(
 
 
 def spread_out(steps: Mapping[Path, int], count: int) -> list[Path]:
-    """Return so many checkpoints as evenly over the run as there are, in order of their steps.
+    """Return `count` checkpoints spread over the run as evenly as possible, in order of steps.
 
-    The first and the last are among them; of the others, the one with the nearest neighbors goes
-    until few enough are left.
+    The first and the last are kept; of the others, the one with the nearest neighbors is dropped
+    until `count` are left.
     """
     if count < 1:
         return []

@@ -1,4 +1,4 @@
-"""What a checkpoint says about itself, in a file that proves its own integrity."""
+"""The manifest of a checkpoint, sealed by its own hash, and JSON that is exact."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import msgspec
 
 from longhaul.core.control import Progress
 from longhaul.core.errors import CheckpointError
-from longhaul.runs.checkpoints import manifest as exact_json
 from longhaul.runs.durable import Digest
 from longhaul.runs.logs.jsonl import LogMark
 
@@ -23,11 +22,11 @@ KIND = "longhaul checkpoint"
 
 
 class DamagedError(CheckpointError):
-    """A checkpoint is not what was written; an older one may be used instead."""
+    """A checkpoint differs from what was written; an older one may be used instead."""
 
 
 class ForeignError(CheckpointError):
-    """A checkpoint is sound but belongs to something else."""
+    """A checkpoint is intact but belongs to another task or config."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +45,12 @@ class Stamp:
     """Must be equal in a checkpoint and in the run that loads it: task, digest of the config."""
     versions: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
-    """Told to readers and not compared: the environment's tier, the device."""
+    """Shown to readers and not compared: the environment's tier, the device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything about a checkpoint but the state itself."""
+    """Everything about a checkpoint except the state itself."""
 
     progress: Progress
     settings: dict[str, Any]  # setting values by name; `Settings` checks them when they are used
@@ -67,33 +66,33 @@ class Manifest:
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return the manifest as JSON that ends with its own hash."""
     body = asdict(manifest)
-    body["settings"] = exact_json.encode(manifest.settings, "settings")
+    body["settings"] = encode(manifest.settings, "settings")
     return _seal({"kind": KIND, "format": FORMAT, **body})
 
 
 def _seal(body: dict[str, Any]) -> bytes:
-    digest = hashlib.sha256(exact_json.dumps(body)).hexdigest()
-    return exact_json.dumps({**body, "manifest_sha256": digest})
+    digest = hashlib.sha256(dumps(body)).hexdigest()
+    return dumps({**body, "manifest_sha256": digest})
 
 
 def decode_manifest(content: bytes) -> Manifest:
     """Return the manifest, or raise `DamagedError` or `ForeignError` with a reason."""
     try:
-        body = exact_json.loads(content)
+        body = loads(content)
     except ValueError as error:
         raise DamagedError(f"manifest.json is not JSON: {error}") from error
     if not isinstance(body, dict) or body.pop("manifest_sha256", None) is None:
         raise DamagedError("manifest.json is not a longhaul manifest")
-    # Sealing again gives the same bytes only if not one of them has changed.
+    # Sealing again gives the same bytes only if none has changed.
     if _seal(body) != content:
         raise DamagedError("manifest.json does not match its own hash")
     if (body.pop("kind", None), body.pop("format", None)) != (KIND, FORMAT):
         raise ForeignError(
-            f"it has another format than {FORMAT}, the one this version of longhaul reads; use "
-            "the version that wrote it"
+            f"its format is not {FORMAT}, the one this version of longhaul reads; use the version "
+            "that wrote it"
         )
     try:
-        body["settings"] = _tuples(exact_json.decode(body.get("settings")))
+        body["settings"] = _tuples(decode(body.get("settings")))
         return msgspec.convert(body, Manifest)
     except (ValueError, msgspec.ValidationError) as error:
         raise DamagedError(f"manifest.json has a wrong entry: {error}") from error
@@ -119,7 +118,7 @@ ReadLeaf = Callable[[str, Any], Any]
 
 
 def refuse(value: object, where: str) -> NoReturn:
-    """Say that a value cannot be saved."""
+    """Raise that a value cannot be saved."""
     raise CheckpointError(
         f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which cannot be "
         "saved; use dicts with text keys, lists, None, bool, int, float, str, bytes, NumPy "
@@ -128,7 +127,7 @@ def refuse(value: object, where: str) -> NoReturn:
 
 
 def encode(value: object, where: str, leaf: WriteLeaf = refuse, depth: int = 0) -> Any:
-    """Return JSON values for a tree; what JSON has not becomes an object with one `$tag`."""
+    """Return JSON values for a tree; what JSON lacks becomes an object with one `$tag`."""
     if depth > _DEEPEST:
         raise CheckpointError(f"{where} is nested too deeply to be saved, or contains itself")
     kind = type(value)
@@ -211,7 +210,7 @@ def _untag(tag: str, content: Any, leaf: ReadLeaf) -> Any:
 
 
 def dumps(value: object) -> bytes:
-    """Return encoded values as bytes that depend on nothing else."""
+    """Return encoded values as bytes that depend only on them."""
     return json.dumps(value, allow_nan=False, indent=1).encode() + b"\n"
 
 

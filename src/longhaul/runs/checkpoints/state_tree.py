@@ -1,4 +1,4 @@
-"""State trees as JSON plus safetensors: nothing that is read can run code."""
+"""State trees as JSON plus safetensors: reading it cannot run code."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def split_state(state: State, where: str) -> SplitState:
         else:
             exact_json.refuse(value, path)
         name = path.removeprefix(f"{where}/")
-        # Keys may hold slashes, so two paths can read alike; the name __metadata__ is taken.
+        # Keys may hold slashes, so two paths can be equal; the name __metadata__ is reserved.
         while name in arrays or name == "__metadata__":
             name += "'"
         arrays[name] = array
@@ -131,7 +131,7 @@ def safetensors_chunks(arrays: dict[str, FlatArray]) -> Iterator[bytes | memoryv
     """Yield a safetensors file piece by piece, without copying the arrays.
 
     Wide elements come first, which keeps all of them aligned, then names in order; the bytes
-    depend on the arrays alone.
+    depend only on the arrays.
     """
     ordered = sorted(arrays.items(), key=lambda named: (-named[1].item_bytes, named[0]))
     header: dict[str, Any] = {}
@@ -153,7 +153,7 @@ def safetensors_chunks(arrays: dict[str, FlatArray]) -> Iterator[bytes | memoryv
 
 
 def parse_safetensors(content: bytes) -> dict[str, torch.Tensor]:
-    """Return the tensors in a safetensors file; raises ValueError if it is none."""
+    """Return the tensors in a safetensors file; raises ValueError if it is invalid."""
     try:
         loaded: dict[str, torch.Tensor] = load_safetensors(content)
     except (SafetensorError, KeyError) as error:
@@ -162,7 +162,7 @@ def parse_safetensors(content: bytes) -> dict[str, torch.Tensor]:
 
 
 def join_state(tree: Any, arrays: dict[str, torch.Tensor]) -> State:
-    """Put arrays back into their places; raises ValueError if they do not belong together."""
+    """Put arrays back into their places; raises ValueError if they do not match."""
     left = dict(arrays)
 
     def fetch(tag: str, name: str) -> Any:
@@ -180,7 +180,7 @@ def join_state(tree: Any, arrays: dict[str, torch.Tensor]) -> State:
 
     state = exact_json.decode(tree, fetch)
     if left:
-        raise ValueError(f"array {next(iter(left))!r} belongs nowhere")
+        raise ValueError(f"array {next(iter(left))!r} is not used")
     if not isinstance(state, dict):
         raise ValueError("a state must be a dict")
     return state

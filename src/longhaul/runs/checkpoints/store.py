@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or not there at all."""
+"""Writing checkpoints atomically and loading the newest intact one."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _MEGABYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CheckpointContent:
-    """What one checkpoint shall hold."""
+    """The content of one checkpoint."""
 
     progress: Progress
     settings: Settings
@@ -79,7 +79,7 @@ class CheckpointContent:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A checkpoint that was passed over, and why."""
+    """A checkpoint that was skipped, and why."""
 
     path: Path
     reason: str
@@ -87,7 +87,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The newest sound checkpoint and the younger ones that were not."""
+    """The newest intact checkpoint, and the newer damaged ones."""
 
     path: Path
     manifest: Manifest
@@ -109,17 +109,17 @@ def load_checkpoint(path: Path) -> Loaded:
             name: join_state(tree, arrays.pop(name, {})) for name, tree in dict(trees).items()
         }
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedError(f"its parts do not fit together: {error}") from error
+        raise DamagedError(f"its parts do not match: {error}") from error
     if arrays:
         raise DamagedError(f"{next(iter(arrays))}{_SUFFIX} belongs to no part")
     return Loaded(path, manifest, states)
 
 
 def load_newest(folder: Path, identity: Mapping[str, str] | None = None) -> Loaded | None:
-    """Return the newest sound checkpoint; None only if there has never been one.
+    """Return the newest intact checkpoint; None only if there has never been one.
 
     `identity`, if given, must be that of the checkpoint. Damaged checkpoints are reported and
-    left as they are.
+    kept.
     """
     paths = list_checkpoints(folder)
     damaged: list[Damage] = []
@@ -137,12 +137,12 @@ def load_newest(folder: Path, identity: Mapping[str, str] | None = None) -> Load
         listed = "; ".join(f"{damage.path.name}: {damage.reason}" for damage in damaged)
         raise CheckpointError(
             f"no checkpoint in {folder} can be used ({listed}); restore one from a backup, or "
-            "start a run of another name"
+            "start a run with another name"
         )
     if (latest := read_latest(folder)) is not None:
         raise CheckpointError(
             f"{folder / LATEST_FILE} names {latest}, but there is no checkpoint; restore it from "
-            "a backup, or start a run of another name"
+            "a backup, or start a run with another name"
         )
     return None
 
@@ -172,7 +172,7 @@ class CheckpointStore:
         self._damaged: frozenset[Path] = frozenset()
 
     def load_newest(self) -> Loaded | None:
-        """Return the newest sound checkpoint of this run."""
+        """Return the newest intact checkpoint of this run."""
         loaded = load_newest(self.folder, self.stamp.identity)
         if loaded is not None:
             self._present = (loaded.manifest.progress, loaded.path)
@@ -180,7 +180,7 @@ class CheckpointStore:
         return loaded
 
     def save(self, snapshot: CheckpointContent) -> Path:
-        """Return the checkpoint of this progress, written unless it is there already."""
+        """Write the checkpoint of this progress unless it exists; return its path."""
         if (saved := self._find(snapshot.progress)) is not None:
             return saved
         if snapshot.score is not None and not math.isfinite(snapshot.score):
@@ -211,14 +211,14 @@ class CheckpointStore:
         return target
 
     def would_be_best(self, score: float) -> bool:
-        """Whether none that is there has a better score; of equal ones the newest is the best."""
+        """Whether no existing checkpoint has a better score; the newest of equal ones is best."""
         ranked = rank_checkpoints(self.folder, self.config)
         if not ranked:
             return True
         return score >= ranked[0][0] if self.config.higher_is_better else score <= ranked[0][0]
 
     def _find(self, progress: Progress) -> Path | None:
-        """Return the checkpoint of this progress if it is there and sound."""
+        """Return the checkpoint of this progress if it exists and is intact."""
         if self._present is not None and self._present[0] == progress:
             return self._present[1]
         for path in self.folder.glob(f"{checkpoint_name(progress.env_steps)}*"):
@@ -238,7 +238,7 @@ class CheckpointStore:
         split: dict[str, SplitState],
         trees: bytes,
     ) -> None:
-        """Write all parts, then the manifest that vouches for them."""
+        """Write all parts, then the manifest with their hashes."""
         temporary.mkdir()
         digests: dict[str, Digest] = {}
         for name, state in split.items():
@@ -267,8 +267,8 @@ class CheckpointStore:
     def _target(self, progress: Progress) -> Path:
         """Return a name that is free.
 
-        The plain one is taken if a damaged checkpoint of these steps was passed over, or if an
-        iteration added no step. Nothing is moved for it: the next name sorts as the newer one.
+        The plain name is taken if a damaged checkpoint of these steps was skipped, or if an
+        iteration added no step. The name with a suffix sorts as the newer one.
         """
         suffixes: tuple[int, ...] = ()
         target = self.folder / checkpoint_name(progress.env_steps)
@@ -282,7 +282,7 @@ class CheckpointStore:
         free = self._free_bytes(self.folder)
         if free < needed:
             raise ResourceError(
-                f"{free / _MEGABYTE:.1f} MB are free for {self.folder}, and a checkpoint needs "
+                f"{free / _MEGABYTE:.1f} MB are free in {self.folder}, but a checkpoint needs "
                 f"{needed / _MEGABYTE:.1f} MB (twice {size / _MEGABYTE:.1f} MB and a reserve of "
                 f"{self.config.reserve_megabytes} MB); free disk space or lower "
                 "checkpoint.reserve_megabytes, then start the same command again"
@@ -293,15 +293,15 @@ class CheckpointStore:
             verify(target)
         except LonghaulError as error:
             raise ResourceError(
-                f"checkpoint {target} does not read back as it was written ({error}); the disk "
-                "or the memory is faulty, and the checkpoint before it is still there"
+                f"checkpoint {target} differs from what was written ({error}); the disk "
+                "or the memory is faulty, and the previous checkpoint still exists"
             ) from error
 
 
 def _check_name(name: str) -> str:
     if not _PART_NAME.fullmatch(name) or f"{name}.json" == STATE_FILE:
         raise ConfigError(
-            f"a part of a checkpoint is called {name!r}; use up to 80 of a-z 0-9 _ - "
-            "and not 'state'"
+            f"invalid name {name!r} for a part of a checkpoint; use up to 80 characters of "
+            "a-z 0-9 _ -, except 'state'"
         )
     return name

@@ -48,10 +48,12 @@ def encode_row(row: Mapping[str, Any]) -> bytes:
 
 
 def _plain_number(value: object) -> object:
-    """Return a NumPy scalar as a Python number, which JSON knows."""
+    """Return a NumPy scalar as a Python number, which JSON can hold."""
     item = value.item() if hasattr(value, "item") else value
     if not isinstance(item, (bool, int, float, str)):
-        raise TypeError(f"a log row holds {value!r}, a {type(value).__name__}, which JSON has not")
+        raise TypeError(
+            f"a log row holds {value!r}, a {type(value).__name__}, which JSON cannot hold"
+        )
     if isinstance(item, float) and not math.isfinite(item):
         raise ValueError("not finite")
     return item
@@ -61,7 +63,7 @@ _ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_pla
 
 
 def _find_non_finite(value: object, path: str = "") -> str:
-    """Return `name = nan` for the first number that is not finite, or nothing."""
+    """Return `name = nan` for the first number that is not finite, or an empty text."""
     if isinstance(value, Mapping):
         named = [(f"{path}.{key}" if path else str(key), part) for key, part in value.items()]
     elif isinstance(value, (list, tuple)):
@@ -76,10 +78,10 @@ def _find_non_finite(value: object, path: str = "") -> str:
 
 
 class LogWriter:
-    """Appends rows to a log; what is flushed survives the process, what is synced the machine.
+    """Appends rows to a log; flushed rows survive the process, synced rows a power cut.
 
-    With `rotate_bytes` a file of that size is sealed and compressed, and a new one begun. Offsets
-    and hashes are those of the whole log, so that nobody has to know of it.
+    With `rotate_bytes` a file of that size is sealed and compressed, and a new one started.
+    Offsets and hashes are those of the whole log, so callers need not know about segments.
     """
 
     def __init__(self, path: Path, *, rotate_bytes: int = 0) -> None:
@@ -158,11 +160,11 @@ class LogWriter:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a tolerant reader found: whole rows, the lines it had to skip, and where it ended."""
+    """Rows that a tolerant reader found, the number of skipped lines, and where it ended."""
 
     rows: list[Row]
     skipped: int
-    offset: int  # after the last whole line; reading on from here misses nothing
+    offset: int  # after the last whole line; reading continues from here
 
 
 def parse_row(line: bytes) -> Row | None:
@@ -207,11 +209,11 @@ SCHEMA = 2
 
 Renames = Mapping[int, Mapping[str, str]]
 RENAMED: Renames = {}
-"""By schema version, the names it changed: what the version before called a metric, and it."""
+"""By schema version, the names it changed: old name to new name."""
 
 
 def write_schema(run: RunDirectory, content: Mapping[str, Any]) -> None:
-    """Leave the schema beside the rows, for readers of any later version."""
+    """Write the schema beside the rows, for readers of later versions."""
     with storage_errors(run.schema):
         replace_file(run.schema, json.dumps(content, indent=1).encode() + b"\n", durable=False)
 

@@ -1,4 +1,4 @@
-"""Taking a log back to the moment of a checkpoint without losing a byte."""
+"""Rewinding a log to a checkpoint without losing a byte."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from longhaul.runs.logs.segments import (
 
 @dataclass(frozen=True, slots=True)
 class LogProblem:
-    """A log that is not what the checkpoint remembers."""
+    """A log that does not match the checkpoint."""
 
     path: Path
     reason: str
-    kept: int  # lines the run goes on with
+    kept: int  # lines the run continues with
     copy: Path | None  # the log as it was found; None if there was nothing to copy
 
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """What became of a log: where its younger lines are, and whether something was wrong."""
+    """The result of rewinding a log: where its younger lines are, and any problem."""
 
     set_aside: Path | None
     problem: LogProblem | None
@@ -55,21 +55,21 @@ def rewind_log(path: Path, mark: LogMark, aside: Path, belongs: Callable[[Row], 
 
 
 def _mismatch(path: Path, mark: LogMark) -> str | None:
-    """Return in words how the log differs from its mark, None if it does not."""
+    """Return how the log differs from its mark; None if it does not."""
     if not path.exists() and not list_segments(path):
-        missing = f"is missing; the checkpoint remembers {mark.offset} bytes"
+        missing = f"is missing; the checkpoint recorded {mark.offset} bytes"
         return missing if mark.offset else None
     running = hashlib.sha256()
     length = feed_log(path, running.update, mark.offset)
     if length < mark.offset:
-        return f"holds {length} bytes; the checkpoint remembers {mark.offset}"
+        return f"holds {length} bytes; the checkpoint recorded {mark.offset}"
     if running.hexdigest() != mark.sha256:
-        return f"was changed within the {mark.offset} bytes the checkpoint remembers"
+        return f"was changed within the {mark.offset} bytes that the checkpoint recorded"
     return None
 
 
 def _salvage(path: Path, aside: Path, reason: str, belongs: Callable[[Row], bool]) -> Rewound:
-    """Keep a copy, then go on with every whole line that belongs to the run so far."""
+    """Keep a copy, then continue with every whole line that belongs to the run so far."""
     is_there = path.exists() or list_segments(path)
     content = read_log(path) if is_there else b""
     copy = keep_aside(content, path, aside) if content else None

@@ -1,4 +1,4 @@
-"""A log in pieces: sealed segments, compressed, and the file that is written; read as one."""
+"""A log in pieces that are read as one: sealed, compressed segments and the file being written."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 from longhaul.runs.durable import replace_file, sync_directory
 
 MEMBER = 256 * 1024
-"""Bytes that are compressed together, so that a damaged byte costs no more than these."""
+"""Bytes that are compressed together; a damaged byte loses at most these."""
 LEVEL = 3  # half the time of the usual 6 and a tenth more bytes, on our rows
 _NAME = re.compile(r"(?P<number>\d{6})(?:-(?P<length>\d+)\.gz)?")
 _MAGIC = b"\x1f\x8b\x08"
-_GZIP = 31  # zlib's word for a whole gzip member, checksum included
+_GZIP = 31  # zlib's window bits for a whole gzip member, checksum included
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def compress(content: bytes) -> bytes:
 
 
 def sound_members(content: bytes) -> Iterator[bytes]:
-    """Yield what the undamaged members hold; a damaged one costs itself alone."""
+    """Yield what the undamaged members hold; a damaged one is skipped."""
     at = 0
     while 0 <= at < len(content):
         member = zlib.decompressobj(_GZIP)
@@ -108,7 +108,7 @@ def sound_members(content: bytes) -> Iterator[bytes]:
 
 
 def read_log(path: Path, offset: int = 0) -> bytes:
-    """Return the bytes of a log from `offset` on, whatever pieces they are in."""
+    """Return the bytes of a log from `offset` on, from all its pieces."""
     while True:
         segments = list_segments(path)
         if not segments and not path.exists():
@@ -167,7 +167,7 @@ def seal(path: Path) -> Path:
 
 
 def compress_sealed(path: Path) -> None:
-    """Compress the segments that are not yet; without room they stay as they are."""
+    """Compress the segments that are not yet; if the disk is full they stay as they are."""
     for number, files in _files(path).items():
         with contextlib.suppress(OSError):
             if not files[-1].is_compressed:
@@ -195,14 +195,14 @@ def cut_log(path: Path, offset: int) -> None:
         if offset <= begin:
             _remove(files)
         elif offset < begin + segment.length:
-            # The shorter piece has a name of its own; with both there the longer one is younger.
+            # The shorter piece has a different name; while both exist the shorter one counts.
             _write_compressed(path, number, segment.read()[: offset - begin])
             _remove(files)
     sync_directory(path.parent)
 
 
 def replace_log(path: Path, content: bytes) -> None:
-    """Put `content` in place of all pieces of a log."""
+    """Replace all pieces of a log by `content`."""
     replace_file(path, content)
     for files in _files(path).values():
         _remove(files)
@@ -210,9 +210,9 @@ def replace_log(path: Path, content: bytes) -> None:
 
 
 def _remove(files: list[Segment]) -> None:
-    """Remove files of one piece; the one that counts goes last, so that no other takes its place.
+    """Remove the files of one piece, the one that counts last.
 
-    An outranked file would otherwise come back as a part of the log if this is interrupted.
+    If this is interrupted, an outranked file would otherwise become part of the log again.
     """
     for file in files[:-1]:
         file.path.unlink(missing_ok=True)

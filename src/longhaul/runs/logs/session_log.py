@@ -1,4 +1,4 @@
-"""What happened to the processes of a run, with the time: sessions.jsonl."""
+"""Events of the processes of a run, with the time: sessions.jsonl."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from longhaul.runs.logs.jsonl import LogWriter, encode_row
 
 
 class WriteNote(Protocol):
-    """Writes down what happened, with the time."""
+    """Writes an event, with the time."""
 
     def __call__(self, event: str, **facts: Any) -> None:
         """Take one event."""
@@ -31,14 +31,14 @@ class SessionLog:
         self._noting = threading.RLock()
 
     def note(self, event: str, **facts: Any) -> None:
-        """Write what happened to this process, with the time."""
+        """Write an event of this process, with the time."""
         row = {"time": self.clocks.stamp(), "event": event, "pid": os.getpid(), **facts}
         with self._noting:
             self._log.append(encode_row(row))
             self._log.sync()
 
     def finish(self, status: Status, reason: str) -> None:
-        """Write down how and why the run ended."""
+        """Record how and why the run ended."""
         with suppress(LonghaulError, OSError):  # a full disk must not hide the reason itself
             self.note(status.value, reason=reason)
         write_status(self._directory.record, status, reason)

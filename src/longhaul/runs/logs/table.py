@@ -28,7 +28,7 @@ COUNTERS = ("iteration", "env_steps", "episodes")
 MOST_SHARE = 0.01
 """Share of the time that writing may take."""
 CHUNK = 20_000
-"""Rows that are held as Python values at a time."""
+"""Rows held as Python values at a time."""
 
 
 def make_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -51,7 +51,7 @@ def join(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    """Put the table in place of the file in one step."""
+    """Replace the file by the table atomically."""
     beside = path.with_name(f".{path.name}.tmp")
     pq.write_table(table, beside, compression="zstd")
     beside.replace(path)
@@ -59,7 +59,7 @@ def write_table(table: pa.Table, path: Path) -> None:
 
 
 def rebuild_table(directory: RunDirectory) -> int:
-    """Write metrics.parquet anew from the logs; return how many rows it has."""
+    """Rebuild metrics.parquet from the logs; return its number of rows."""
     rows = merged_rows(directory)
     tables = []
     while chunk := list(islice(rows, CHUNK)):
@@ -80,7 +80,7 @@ def count_rows(path: Path) -> int | None:
 
 
 class TableKeeper:
-    """Keeps metrics.parquet current; a tracker, so that it works in a thread of its own."""
+    """Keeps metrics.parquet current; implements Tracker, so it runs in a separate thread."""
 
     def __init__(self, directory: RunDirectory, clocks: Clocks, *, every_seconds: float) -> None:
         self._directory = directory
@@ -120,14 +120,14 @@ class TableKeeper:
             self._save()
 
     def flush(self) -> None:
-        """Nothing: the file is written when it is old enough."""
+        """No-op: the file is written when it is old enough."""
 
     def close(self) -> None:
         """Write the file a last time."""
         self._save()
 
     def abandon(self) -> None:
-        """Nothing: a file keeps nobody waiting."""
+        """No-op: files need no shutdown."""
 
     def _gather(self) -> None:
         if self._rows:

@@ -1,4 +1,4 @@
-"""A small file that says, every few seconds, that the run lives and what it is doing."""
+"""heartbeat.json: written every few seconds with the present stage and progress of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 import msgspec
 
@@ -17,6 +16,7 @@ from longhaul.core.control import Progress
 from longhaul.core.env import Workers
 from longhaul.runs.durable import replace_file
 from longhaul.runs.lock import Clocks
+from longhaul.runs.monitor.background import Background
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ def read_beat(path: Path) -> Beat | None:
 
 
 class Heartbeat:
-    """Rewrites heartbeat.json: on news at most every `every_seconds`, and from a thread.
+    """Rewrites heartbeat.json at most every `every_seconds`: on updates and from a thread.
 
-    The thread keeps it going through a long stage. A beat that cannot be written is skipped,
-    because a run must not end over it; `failures` counts them.
+    The thread keeps it current during a long stage. A beat that cannot be written is skipped,
+    because it must not end the run; `failures` counts them.
     """
 
     def __init__(
@@ -74,8 +74,7 @@ class Heartbeat:
         self._every = every_seconds or float("inf")
         self._workers = workers
         self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = Background("heartbeat", self._every, self._beat_if_old)
         self._written_at = -float("inf")
         self._stage, self._stage_since = "starting", clocks.monotonic()
         self._progress = Progress()
@@ -84,15 +83,13 @@ class Heartbeat:
         self.failures = 0
 
     def start(self) -> None:
-        """Begin to beat from a thread that dies with the process."""
+        """Write the first beat and start the thread."""
         self.beat()
-        if self._every == float("inf"):
-            return
-        self._thread = threading.Thread(target=self._tick, name="heartbeat", daemon=True)
-        self._thread.start()
+        if self._every != float("inf"):
+            self._thread.start()
 
     def enter_stage(self, stage: str) -> None:
-        """Tell what the run is doing from here on."""
+        """Set the present stage."""
         with self._lock:
             self._stage, self._stage_since = stage, self._clocks.monotonic()
         self._beat_if_old()
@@ -103,7 +100,7 @@ class Heartbeat:
         rates: Mapping[str, float],
         details: Mapping[str, str] | None = None,
     ) -> None:
-        """Tell how far the run is, how fast, and whatever else readers may want to see."""
+        """Set progress, rates and further details."""
         with self._lock:
             self._progress = progress
             self._rates = {name: float(rate) for name, rate in rates.items()}
@@ -111,7 +108,7 @@ class Heartbeat:
         self._beat_if_old()
 
     def beat(self) -> None:
-        """Write the file whatever its age."""
+        """Write the file now."""
         with self._lock:
             now = self._clocks.monotonic()
             content = {
@@ -132,7 +129,7 @@ class Heartbeat:
             }
             self._written_at = now
             try:
-                # A beat is worth nothing after a power cut, so it is not forced to disk.
+                # After a power cut a beat is useless, so it is not forced to disk.
                 encoded = json.dumps(content, allow_nan=False).encode()
                 replace_file(self._path, encoded, durable=False)
             except (OSError, ValueError):
@@ -140,35 +137,23 @@ class Heartbeat:
 
     def close(self) -> None:
         """End the thread and write a last beat."""
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._thread.close()
         self.beat()
 
     def _beat_if_old(self) -> None:
         if self._clocks.monotonic() - self._written_at >= self._every:
             self.beat()
 
-    def _tick(self) -> None:
-        while not self._ended.wait(self._every):
-            self._beat_if_old()
-
     def __enter__(self) -> Heartbeat:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 class WorkerRegistry:
-    """Knows every group of workers that is at work; several threads may ask it."""
+    """The groups of workers that are running; thread-safe."""
 
     def __init__(self, clocks: Clocks) -> None:
         self._clocks = clocks
@@ -177,17 +162,17 @@ class WorkerRegistry:
         self._signs: dict[int, tuple[int, float]] = {}  # by process: signs of life, and since when
 
     def add(self, group: Workers) -> None:
-        """Take in workers that begin."""
+        """Add a group that starts."""
         with self._lock:
             self._groups.append(group)
 
     def remove(self, group: Workers) -> None:
-        """Forget workers that are about to end."""
+        """Remove a group that is about to end."""
         with self._lock:
             self._groups = [one for one in self._groups if one is not group]
 
     def groups(self) -> Sequence[Workers]:
-        """Return the groups that are at work."""
+        """Return the running groups."""
         with self._lock:
             return tuple(self._groups)
 

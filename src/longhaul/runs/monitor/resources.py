@@ -1,13 +1,12 @@
-"""The memory and processors a run takes: one sampler, no child processes, looked at in passing."""
+"""Memory, CPU and GPU use of a run, sampled from a thread; and the `[watch]` config."""
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 import psutil
@@ -16,14 +15,15 @@ from longhaul.core.errors import ConfigError, LonghaulError
 from longhaul.core.metrics import Metrics
 from longhaul.runs.lock import Clocks
 from longhaul.runs.logs.jsonl import LogWriter, encode_row
+from longhaul.runs.monitor.background import Background
 
 WINDOW = 100
-"""Looks that means are taken over."""
+"""Samples in a running mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessUse:
-    """What one process takes."""
+    """Memory and CPU use of one process."""
 
     pid: int
     name: str
@@ -33,14 +33,14 @@ class ProcessUse:
 
 
 class Cards(Protocol):
-    """The graphics cards of the machine."""
+    """The GPUs of the machine."""
 
     def look(self) -> list[dict[str, float]]:
-        """Return what each card is doing, by the ends of its metrics' names."""
+        """Return load and memory of each card, by the last part of the metric's name."""
 
 
 class NoCards:
-    """A machine without graphics cards, or without the package that knows them."""
+    """A machine without GPUs, or without the package that reads them."""
 
     def look(self) -> list[dict[str, float]]:
         """Return nothing."""
@@ -78,12 +78,12 @@ def find_cards() -> Cards:
         import pynvml
 
         return NvidiaCards(pynvml)
-    except Exception:  # noqa: BLE001 - a driver may be absent in as many ways as it likes
+    except Exception:  # noqa: BLE001 - drivers fail in many ways
         return NoCards()
 
 
 class ResourceSampler:
-    """Looks every few seconds from a thread; keeps every look in a log and the last for metrics."""
+    """Samples every few seconds from a thread; logs every sample and keeps the last for metrics."""
 
     def __init__(
         self,
@@ -103,17 +103,16 @@ class ResourceSampler:
         self._known: dict[int, psutil.Process] = {}
         self._windows: dict[str, deque[float]] = {}
         self._news: Metrics = {}
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = Background("resources", every_seconds, self._look_safely)
         self._log: LogWriter | None = None
 
     def take(self) -> Metrics:
-        """Return the last look once; nothing until there is another."""
+        """Return the last sample once; empty until there is a new one."""
         news, self._news = self._news, {}
         return news
 
     def look(self) -> None:
-        """Look once, now."""
+        """Take a sample now."""
         trainer = self._use(self._trainer)
         workers = [use for child in self._children() if (use := self._use(child)) is not None]
         cards = self._cards.look()
@@ -131,31 +130,20 @@ class ResourceSampler:
 
     def __enter__(self) -> ResourceSampler:
         if self._every > 0:
-            self._thread = threading.Thread(target=self._work, name="resources", daemon=True)
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
+    def __exit__(self, *_: object) -> None:
+        self._thread.close()
         if self._log is not None:
             self._log.close()
 
-    def _work(self) -> None:
-        while not self._ended.wait(self._every):
-            try:
-                self.look()
-            except (psutil.Error, LonghaulError, OSError):
-                continue  # a run must not end over it
+    def _look_safely(self) -> None:
+        with suppress(psutil.Error, LonghaulError, OSError):  # a failed look must not end the run
+            self.look()
 
     def _children(self) -> list[psutil.Process]:
-        """Return the trainer's processes; the same objects again, as their shares need a past."""
+        """Return the trainer's processes; the same objects each time, for psutil's CPU shares."""
         present = {child.pid: child for child in self._trainer.children(recursive=True)}
         self._known = {pid: self._known.get(pid, child) for pid, child in present.items()}
         return list(self._known.values())
@@ -199,7 +187,7 @@ class ResourceSampler:
 
 
 def use_metrics(trainer: ProcessUse, workers: Sequence[ProcessUse]) -> dict[str, float]:
-    """Return what the trainer takes, and its processes together."""
+    """Return the use of the trainer, and of its processes together."""
     found = {
         "mem/rss": float(trainer.rss),
         "mem/uss": float(trainer.uss),
@@ -231,25 +219,25 @@ class WatchConfig:
     """Settings of the `[watch]` table: heartbeat, stalls and slow steps."""
 
     enabled: bool = True
-    """Watch from a thread of its own; stacks of a run that is stuck go into `crash/`."""
+    """Watch for stalls from a separate thread; stacks of a stuck run are written to `crash/`."""
     heartbeat_seconds: float = 2.0
-    """Time between two versions of heartbeat.json; 0 writes one at the beginning and the end."""
+    """Time between two updates of heartbeat.json; 0 writes it only at the start and the end."""
     least_seconds: float = 30.0
     """A run counts as stuck after `factor` times the longest silence so far, but never before this
     time."""
     first_seconds: float = 600.0
-    """The same for a stage that was not gone through yet, which may compile and fill caches."""
+    """The same for a stage that has not completed yet, which may compile code and fill caches."""
     factor: float = 10.0
-    """How many times the longest silence so far is too long."""
+    """Multiple of the longest silence so far that counts as stuck."""
     slow_step_seconds: float = 1.0
     """A step of the environments is slow after `slow_factor` times the usual time, but never
     before this time."""
     slow_factor: float = 20.0
-    """How many times the usual time of a step is slow."""
+    """Multiple of the usual step time that counts as slow."""
     slow_steps: int = 5
-    """Slow steps within `slow_window_seconds` after which their stacks are written down."""
+    """Slow steps within `slow_window_seconds` after which their stacks are written."""
     slow_window_seconds: float = 120.0
-    """They are written at most once within this time."""
+    """Stacks of slow steps are written at most once within this time."""
 
     def __post_init__(self) -> None:
         for name, value, low in (

@@ -1,4 +1,4 @@
-"""Telling from signs of progress whether a run is stuck, or its steps are slow."""
+"""Detecting stalls and slow steps from signs of progress."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from longhaul.runs.monitor.resources import WatchConfig
 
 BETWEEN = "record"
-"""What the loop does between its stages: logs, schedules, hints."""
-SETTLED = 20  # steps before their usual time is believed
+"""The stage between the others: logs, schedules, hints."""
+SETTLED = 20  # steps before the usual time is used
 FORGETTING = 0.9  # of the usual time of a step, per look
 
 
 class ProgressSignal:
     """Signs of progress: written by the loop, read by the watchdog, without any lock.
 
-    Every attribute is written by one thread only, and a reader that is late by one sign learns of
-    it at its next look.
+    Every attribute is written by one thread only, and a reader that misses
+    one sign sees it at its next look.
     """
 
     __slots__ = ("_finished", "in_step", "stage", "stages", "steps")
@@ -32,26 +32,26 @@ class ProgressSignal:
         self._finished: set[str] = set()
 
     def enter(self, stage: str) -> None:
-        """Take note that a stage begins."""
+        """Record that a stage begins."""
         self.stage = stage
         self.stages += 1
 
     def leave(self, stage: str) -> None:
-        """Take note that a stage is over."""
+        """Record that a stage is over."""
         self._finished.add(stage)
         self.stage = BETWEEN
         self.stages += 1
 
     def advance(self) -> None:
-        """Take note of progress inside a stage."""
+        """Record progress inside a stage."""
         self.stages += 1
 
     def begin_step(self) -> None:
-        """Take note that the environments are asked for a step."""
+        """Record that the environments are asked for a step."""
         self.in_step = True
 
     def end_step(self) -> None:
-        """Take note that they have answered."""
+        """Record that they have answered."""
         self.in_step = False
         self.steps += 1
 
@@ -64,14 +64,14 @@ class ProgressSignal:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What a pulse showed at one moment."""
+    """The signs of progress at one moment."""
 
     stage: str
     stages: int
     steps: int
     in_step: bool
     is_known: bool = True
-    """Whether the stage was gone through before."""
+    """Whether the stage was completed before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,24 +85,24 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A run that went on after a stall."""
+    """A run that continued after a stall."""
 
     stage: str
     seconds: float
 
 
 class StallDetector:
-    """Learns how long a stage is usually silent, and tells when it is silent for too long.
+    """Learns how long each stage is usually silent, and reports a silence that is too long.
 
-    Time is what the caller says has passed between two looks, so that a process that was itself
-    stopped for an hour blames nobody.
+    The caller passes the time between two looks, so a process that was stopped for an hour
+    reports no stall.
     """
 
     def __init__(self, config: WatchConfig) -> None:
         self._config = config
         self._seen: Sign | None = None
         self._silent = 0.0
-        self._told_at = 0.0  # silence at which it was last told; 0 if it was not
+        self._reported_at = 0.0  # silence at the last report; 0 if there was none
         self._longest: dict[str, float] = {}  # silence that ended by itself, by stage
 
     def limit(self, sign: Sign) -> float:
@@ -112,45 +112,45 @@ class StallDetector:
         return max(least, learned, 0.0 if sign.is_known else self._config.first_seconds)
 
     def look(self, sign: Sign, elapsed: float) -> Stall | Recovery | None:
-        """Take in the present signs, so many seconds after the last ones."""
+        """Process the present signs, `elapsed` seconds after the last ones."""
         before, self._seen = self._seen, sign
         if before is None:
             return None
         if (sign.stages, sign.steps) == (before.stages, before.steps):
             self._silent += elapsed
             return self._judge(sign)
-        silent, told_at = self._silent + elapsed, self._told_at
-        self._silent = self._told_at = 0.0
-        if told_at:
+        silent, reported_at = self._silent + elapsed, self._reported_at
+        self._silent = self._reported_at = 0.0
+        if reported_at:
             return Recovery(before.stage, silent)
         self._longest[before.stage] = max(self._longest.get(before.stage, 0.0), silent)
         return None
 
     def _judge(self, sign: Sign) -> Stall | None:
         limit = self.limit(sign)
-        # Told again each time the silence has doubled: a hang of a night is told ten times.
-        if self._silent < (2 * self._told_at if self._told_at else limit):
+        # Reported again each time the silence has doubled: about ten times in a night.
+        if self._silent < (2 * self._reported_at if self._reported_at else limit):
             return None
-        self._told_at = self._silent
+        self._reported_at = self._silent
         return Stall(sign.stage, self._silent, limit)
 
 
 @dataclass(frozen=True, slots=True)
 class SlowStep:
-    """A step that takes many times longer than usual, and goes on."""
+    """A step that takes many times longer than usual and has not ended."""
 
     seconds: float
     usual: float
 
 
 class SlowStepDetector:
-    """Learns how long a step usually takes, and tells once of each that takes far longer."""
+    """Learns how long a step usually takes, and reports each much longer one once."""
 
     def __init__(self, config: WatchConfig) -> None:
         self._config = config
         self._seen: Sign | None = None
         self._in_flight = 0.0
-        self._told = False
+        self._reported = False
         self._steps = 0
         self._weight = self._spent = 0.0  # steps and seconds, old ones fading
 
@@ -167,20 +167,20 @@ class SlowStepDetector:
         return max(self._config.slow_step_seconds, self._config.slow_factor * self.usual)
 
     def look(self, sign: Sign, elapsed: float) -> SlowStep | None:
-        """Take in the present signs, so many seconds after the last ones."""
+        """Process the present signs, `elapsed` seconds after the last ones."""
         before, self._seen = self._seen, sign
         if before is None:
             return None
         if sign.steps == before.steps:
             is_waiting = sign.in_step and before.in_step
             self._in_flight = self._in_flight + elapsed if is_waiting else 0.0
-            if not is_waiting or self._told or self._in_flight < self.limit:
+            if not is_waiting or self._reported or self._in_flight < self.limit:
                 return None
-            self._told = True
+            self._reported = True
             return SlowStep(self._in_flight, self.usual)
-        if not self._told:
+        if not self._reported:
             self._learn(sign.steps - before.steps, self._in_flight + elapsed)
-        self._in_flight, self._told = 0.0, False
+        self._in_flight, self._reported = 0.0, False
         return None
 
     def _learn(self, steps: int, seconds: float) -> None:
@@ -190,7 +190,7 @@ class SlowStepDetector:
 
 
 class Burst:
-    """Says when enough has happened within a window of time, once per window."""
+    """Detects `count` events within a window of time, at most once per window."""
 
     def __init__(self, count: int, seconds: float) -> None:
         self._count = count
@@ -199,7 +199,7 @@ class Burst:
         self._not_before = -float("inf")
 
     def add(self, now: float) -> bool:
-        """Take note of one event; return whether it is the one that makes the burst."""
+        """Add one event; return whether it completes a burst."""
         if now < self._not_before:
             return False
         self._times.append(now)

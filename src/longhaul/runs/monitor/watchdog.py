@@ -1,4 +1,4 @@
-"""A thread that notices when a run is stuck or held up, and writes down where."""
+"""A thread that detects stalls and slow steps, and writes the stacks of all threads."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import BinaryIO
 
 from longhaul.core.env import IDLE, Workers
 from longhaul.runs.lock import Clocks
+from longhaul.runs.monitor.background import Background
 from longhaul.runs.monitor.resources import WatchConfig
 from longhaul.runs.monitor.stalls import (
     Burst,
@@ -27,7 +28,7 @@ from longhaul.runs.monitor.stalls import (
     StallDetector,
 )
 
-DEEPEST = 60  # frames told of one thread
+DEEPEST = 60  # frames shown per thread
 _WAITING = ("/threading.py", "/queue.py", "/selectors.py", "/concurrent/futures/")
 
 
@@ -37,7 +38,7 @@ class ThreadStack:
 
     name: str
     where: str
-    """The innermost line of its own, not of the library it waits in: `file:line in function`."""
+    """The innermost line outside the library it waits in: `file:line in function`."""
     lines: str
     is_main: bool = False
 
@@ -64,7 +65,7 @@ def thread_stacks(*, leave_out: int | None = None) -> list[ThreadStack]:
 
 
 def line_of(frame: FrameType) -> str:
-    """Return the innermost line that is not a library's waiting."""
+    """Return the innermost line that is not inside a waiting function of the standard library."""
     innermost: FrameType | None = frame
     while innermost is not None and any(part in innermost.f_code.co_filename for part in _WAITING):
         innermost = innermost.f_back
@@ -75,7 +76,7 @@ def line_of(frame: FrameType) -> str:
 
 def innermost_line(stack: str) -> str:
     """Return the innermost line of a stack written by `faulthandler`, empty if it holds none."""
-    # Other threads may be told before the one that was asked.
+    # Other threads may come before the current one.
     _, _, current = stack.rpartition("Current thread")
     for line in map(str.strip, (current or stack).splitlines()):
         if line.startswith('File "') and " in " in line:
@@ -101,12 +102,12 @@ def next_file(folder: Path, stem: str) -> Path:
 
 LOOK_SECONDS = 0.5
 REARM_SECONDS = 5.0
-HELD_FACTOR = 2.0  # of `least_seconds`, after which this thread itself counts as held up
+HELD_FACTOR = 2.0  # of `least_seconds`, after which the C timer fires
 
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """Where a watchdog finds workers, and whom it tells."""
+    """Where a watchdog finds workers, and where it reports to."""
 
     crash: Path
     notify: Callable[[str], None]
@@ -116,11 +117,11 @@ class Reporting:
 
 
 class Watchdog:
-    """Looks at the pulse twice a second; a healthy run costs it nothing but that.
+    """Checks the progress signal twice a second.
 
-    The interpreter's own lock may be held by native code that never returns, and then no thread
-    of Python's runs. So the last resort is a timer of the C library, which is set anew while this
-    thread lives and writes all stacks if it does not.
+    Native code that never returns may hold the interpreter lock, and then no Python thread runs.
+    As a last resort faulthandler's C timer is reset while this thread runs, and writes all stacks
+    if it does not.
     """
 
     def __init__(
@@ -134,40 +135,35 @@ class Watchdog:
         self._slow = SlowStepDetector(config)
         self._burst = Burst(config.slow_steps, config.slow_window_seconds)
         self._slow_stacks: list[str] = []
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = Background("watchdog", LOOK_SECONDS, self._watch)
+        self._looked_at = 0.0
         self._held: BinaryIO | None = None
         self._armed_at = -float("inf")
 
     def start(self) -> None:
-        """Begin to look, from a thread that dies with the process."""
+        """Start the thread."""
         for left_over in self._reporting.crash.glob("interpreter-held-*.txt"):
             with suppress(OSError):
                 if not left_over.stat().st_size:
                     left_over.unlink()  # of a trainer that was killed
-        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._looked_at = self._clocks.monotonic()
         self._thread.start()
 
     def close(self) -> None:
-        """Stop looking."""
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-            self.look(0.0)  # a run that went on and ended since the last look is told of, too
+        """End the thread."""
+        if self._thread.close():
+            self.look(0.0)  # reports a run that recovered and ended since the last look
         self._disarm()
 
     def _watch(self) -> None:
-        last = self._clocks.monotonic()
-        while not self._ended.wait(LOOK_SECONDS):
-            now = self._clocks.monotonic()
-            # Time in which this thread did not run is nobody's silence: all of us were stopped.
-            self.look(min(now - last, 2 * LOOK_SECONDS))
-            last = now
-            self._arm(now)
+        now = self._clocks.monotonic()
+        # Time in which this thread did not run does not count: the whole process was stopped.
+        self.look(min(now - self._looked_at, 2 * LOOK_SECONDS))
+        self._looked_at = now
+        self._arm(now)
 
     def look(self, elapsed: float) -> None:
-        """Take in the pulse, so many seconds after the last look, and act on it."""
+        """Read the progress signal, `elapsed` seconds after the last look, and report stalls."""
         sign = self._pulse.read()
         slow = self._slow.look(sign, elapsed)
         if slow is not None:
@@ -176,11 +172,11 @@ class Watchdog:
             case Stall() as stall:
                 self._dump(stall)
             case Recovery(stage, seconds):
-                self._reporting.notify(f"the run goes on: {stage!r} took {seconds:.0f} s")
+                self._reporting.notify(f"the run continues: {stage!r} took {seconds:.0f} s")
                 self._reporting.note("stall_over", stage=stage, seconds=round(seconds, 1))
 
     def _dump(self, stall: Stall) -> None:
-        """Write down all stacks of a run that is stuck, and say where that is."""
+        """Write all stacks of a stuck run and report where it is."""
         own, others = self._stacks()
         where = self._place(stall.stage, own, others)
         headline = (
@@ -199,10 +195,10 @@ class Watchdog:
         )
 
     def _take_slow(self, slow: SlowStep) -> None:
-        """Keep the stack of a slow step; write down all that are kept when there are many."""
+        """Keep the stack of a slow step; write all kept stacks when there are many."""
         own, others = self._stacks()
         where = self._place("collect", own, others)
-        parts = [f"a step under way for {slow.seconds:.1f} s, at {where}\n"]
+        parts = [f"a step running for {slow.seconds:.1f} s, at {where}\n"]
         parts += [stack.as_text() for stack in own]
         parts += [_worker_text(pid, text) for pid, text in others]
         self._slow_stacks = [*self._slow_stacks, "\n".join(parts)][-self._config.slow_steps :]
@@ -210,8 +206,8 @@ class Watchdog:
             return
         headline = (
             f"{self._config.slow_steps} steps of the environments took longer than "
-            f"{self._slow.limit:.1f} s within {self._config.slow_window_seconds:.0f} s; usual are "
-            f"{1000 * slow.usual:.1f} ms; the last at {where}"
+            f"{self._slow.limit:.1f} s within {self._config.slow_window_seconds:.0f} s (usual time "
+            f"{1000 * slow.usual:.1f} ms); the last at {where}"
         )
         path = self._keep("slow-steps", "\n\n".join([headline, *self._slow_stacks]))
         self._slow_stacks = []
@@ -234,17 +230,16 @@ class Watchdog:
                     if state.env is not None:
                         doing += f" of env {state.env}"
                     others.append((doing, group.stack(state.worker)))
-        mine = self._thread.ident if self._thread is not None else None
-        return thread_stacks(leave_out=mine), others
+        return thread_stacks(leave_out=self._thread.ident), others
 
     def _place(
         self, stage: str, own: Sequence[ThreadStack], others: Sequence[tuple[str, str]]
     ) -> str:
-        """Return the line that holds up the run: of a busy worker, else of who does the stage."""
+        """Return where the run is stuck: the line of a busy worker, else of the stage's thread."""
         for doing, stack in others:
             if line := innermost_line(stack):
                 return f"{line} ({doing})"
-        # A thread of its own collects while the main one learns.
+        # With overlap a separate thread collects while the main one learns.
         named = [stack for stack in own if stack.name.startswith(stage)]
         at = (*named, *own)[0]
         return at.where
@@ -262,7 +257,7 @@ class Watchdog:
         return self._keep(stem, "\n\n".join(parts))
 
     def _keep(self, stem: str, text: str) -> Path | None:
-        """Write a file into the crash folder; a full disk must not end the run over it."""
+        """Write a file into the crash folder; a failure to write must not end the run."""
         folder = self._reporting.crash
         try:
             folder.mkdir(exist_ok=True)
@@ -273,7 +268,7 @@ class Watchdog:
         return path
 
     def _arm(self, now: float) -> None:
-        """Set the C library's timer anew, and tell what it wrote if it went off."""
+        """Reset faulthandler's timer, and report what it wrote if it fired."""
         if now - self._armed_at < REARM_SECONDS:
             return
         self._armed_at = now
@@ -282,7 +277,7 @@ class Watchdog:
                 self._reporting.crash.mkdir(exist_ok=True)
                 self._held = self._held_path.open("wb")
             elif self._held_path.stat().st_size:
-                self._tell_held()
+                self._report_held()
         except OSError:
             return
         seconds = HELD_FACTOR * self._config.least_seconds + REARM_SECONDS
@@ -292,7 +287,7 @@ class Watchdog:
     def _held_path(self) -> Path:
         return self._reporting.crash / f"interpreter-held-{os.getpid()}.txt"
 
-    def _tell_held(self) -> None:
+    def _report_held(self) -> None:
         assert self._held is not None
         where = main_line(self._held_path.read_text(errors="replace"))
         path = next_file(self._reporting.crash, "interpreter-held")
@@ -318,14 +313,9 @@ class Watchdog:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 def _worker_text(doing: str, stack: str) -> str:
-    return f"{doing}\n{stack or '(it does not say where)'}"
+    return f"{doing}\n{stack or '(no stack available)'}"

@@ -1,4 +1,4 @@
-"""A tracker in a thread of its own, behind a queue that never makes the run wait."""
+"""A tracker in a separate thread, behind a queue that never blocks the run."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ logger = logging.getLogger(__name__)
 
 Scalars = Callable[[Recorded], Mapping[str, float]]
 History = Callable[[int, Progress], Iterable[Point]]
-"""Yield the points of the logs after so many steps, up to a progress."""
+"""Yield the points of the logs after a number of steps, up to a progress."""
 Weights = Callable[[], Mapping[str, NDArray[np.float32]]]
 
 MOST_FAILURES = 5
-"""Failures in a row after which a tracker is left alone for a while."""
+"""Failures in a row after which a tracker is reopened later."""
 IDLE_SECONDS = 5.0
-"""How long a point may wait to be seen by readers while nothing else comes."""
+"""Idle time after which points are flushed."""
 RETRY_SECONDS = 60.0
-"""How long a tracker that failed is left alone."""
+"""Time until a failed tracker is reopened."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackerTally:
-    """What became of the points of one process."""
+    """Counts of the points of one process."""
 
     sent: int
     dropped: int
@@ -78,7 +78,7 @@ class BackgroundTracker(RunListener):
         self._tried = threading.Event()  # to open the tracker, with or without success
         self._is_open = False
         self._latest = Progress()
-        self._told_steps = -1  # up to which the logs were told
+        self._sent_steps = -1  # up to which the logs were sent
         self._final: Point | None = None
         self._histograms_at = clocks.monotonic()
         self._returns: list[float] = []
@@ -89,7 +89,7 @@ class BackgroundTracker(RunListener):
         self._finished = False
 
     def begin(self, progress: Progress) -> None:
-        """Start the thread, which first sends what the tracker lacks of the run so far."""
+        """Start the thread, which first sends the points that the tracker lacks."""
         self._latest = progress
         # A daemon: a tracker that hangs must not keep the process alive.
         self._thread = threading.Thread(target=self._work, name="tracker", daemon=True)
@@ -131,12 +131,12 @@ class BackgroundTracker(RunListener):
         self._offer(Point(progress.env_steps, self._clocks.wall(), films={name: path}))
 
     def conclude(self, progress: Progress, scalars: Mapping[str, float]) -> None:
-        """Queue the figures of the final evaluation, which are in none of the logs."""
+        """Queue the values of the final evaluation, which are not in the logs."""
         self._final = Point(progress.env_steps, self._clocks.wall(), scalars, is_final=True)
         self._offer(self._final)
 
     def close(self) -> None:
-        """Wait for the thread for a while, then leave it to its fate."""
+        """Wait up to `patience_seconds` for the thread, then abandon it."""
         if self._thread is None:
             return
         self._closing.set()
@@ -149,7 +149,7 @@ class BackgroundTracker(RunListener):
 
     @property
     def tally(self) -> TrackerTally:
-        """How it went so far."""
+        """The counts so far."""
         lost = self._dropped - self._recovered
         return TrackerTally(self._sent, lost, self._failed, self._problem, self._finished)
 
@@ -170,8 +170,8 @@ class BackgroundTracker(RunListener):
     def _work(self) -> None:
         """Send points until the end; in the thread.
 
-        A tracker that fails is opened again after a while. What it lacks by then is in the logs,
-        so that nothing of the curves is lost by an hour without a network.
+        A tracker that fails is reopened after a while. Missed points are read from the logs, so an
+        hour without a network leaves no gap in the curves.
         """
         while True:
             is_last = self._closing.is_set()
@@ -182,7 +182,7 @@ class BackgroundTracker(RunListener):
                 self._finished = True
                 return
             except Exception as error:
-                # Whatever a tracker does, it must not end a run.
+                # A tracker must never end a run.
                 self._problem = _in_words(error)
                 self._tried.set()
                 logger.debug("a tracker failed", exc_info=True)
@@ -191,7 +191,7 @@ class BackgroundTracker(RunListener):
                 self._closing.wait(self._retry_seconds)
 
     def _open(self) -> None:
-        """Bring the tracker up to the run; what waits in the queue is in the logs already."""
+        """Send the tracker what it lacks; points in the queue are in the logs already."""
         dropped = self._dropped
         for _ in range(self._queue.qsize()):
             self._queue.get_nowait()
@@ -204,7 +204,7 @@ class BackgroundTracker(RunListener):
             self._sent += 1
         if self._final is not None:
             self._tracker.write(self._final)
-        self._told_steps = until.env_steps
+        self._sent_steps = until.env_steps
         self._recovered = dropped
 
     def _send_all(self) -> None:
@@ -214,7 +214,7 @@ class BackgroundTracker(RunListener):
                 point = self._queue.get(timeout=IDLE_SECONDS if unseen else None)
                 if point is None:
                     return
-                if point.scalars and not point.is_final and point.env_steps <= self._told_steps:
+                if point.scalars and not point.is_final and point.env_steps <= self._sent_steps:
                     continue  # it was queued while the logs were read
                 self._tracker.write(point)
                 self._sent += 1

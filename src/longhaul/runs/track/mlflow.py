@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from longhaul.core.config import flatten
 from longhaul.core.control import Progress
 from longhaul.runs.track.tracker import NOTHING, MissingPackageError, Point, Subject
 
@@ -18,11 +18,11 @@ except ModuleNotFoundError as error:
 
 TAG = "longhaul.id"
 MOST_METRICS, MOST_PARAMS, LONGEST_PARAM = 1000, 100, 500
-"""What one call of MLflow takes."""
+"""Limits of one call of MLflow."""
 
 
 class MLflow:
-    """Sends points to a run of MLflow that every process of our run goes on with."""
+    """Sends points to one MLflow run, which every process of our run continues."""
 
     def __init__(self, subject: Subject, project: str, uri: str) -> None:
         self._subject = subject
@@ -33,12 +33,12 @@ class MLflow:
         self._known = NOTHING
 
     def open(self, progress: Progress) -> int:
-        """Go on with the run that has our tag, or begin it.
+        """Continue the run that has our tag, or start one.
 
-        What was sent after the checkpoint stays, because MLflow takes nothing back; the run makes
-        the same points again, and those are left out.
+        Points sent after the checkpoint stay, because MLflow cannot delete them; the resumed run
+        makes the same points again, and those are skipped.
         """
-        # A server that is not there would be asked for minutes; the points wait and are dropped.
+        # The default retries an absent server for minutes; meanwhile points would be dropped.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
         self._client = MlflowClient(tracking_uri=self._uri or None)
         experiment = self._client.get_experiment_by_name(self._project)
@@ -51,13 +51,14 @@ class MLflow:
         if found:
             self._run = found[0].info.run_id
             self._client.update_run(self._run, status="RUNNING")
-            told = self._client.get_metric_history(self._run, "iteration")
-            self._known = max((metric.step for metric in told), default=NOTHING)
+            sent = self._client.get_metric_history(self._run, "iteration")
+            self._known = max((metric.step for metric in sent), default=NOTHING)
             return self._known
         tags = {TAG: self._subject.id, "task": self._subject.task}
         name = f"{self._subject.name}-s{self._subject.seed}"
         self._run = self._client.create_run(number, tags=tags, run_name=name).info.run_id
-        params = [Param(key, value[:LONGEST_PARAM]) for key, value in flat(self._subject.config)]
+        config = flatten(self._subject.config)
+        params = [Param(key, str(value)[:LONGEST_PARAM]) for key, value in config.items()]
         for begin in range(0, len(params), MOST_PARAMS):
             self._client.log_batch(self._run, params=params[begin : begin + MOST_PARAMS])
         return self._known
@@ -76,26 +77,17 @@ class MLflow:
             self._client.log_artifact(self._run, str(Path(path)), "films")
 
     def flush(self) -> None:
-        """Nothing: every call is written at once."""
+        """No-op: every call is written at once."""
 
     def close(self) -> None:
-        """Mark the run as not running; a process that goes on with it marks it again."""
+        """Mark the run as ended; a process that continues it marks it as running again."""
         self._client.set_terminated(self._run)
 
     def abandon(self) -> None:
-        """Nothing: its requests end with the process."""
+        """No-op: requests end with the process."""
 
 
 def flat_name(name: str) -> str:
-    """Return the name with one slash at most: its folders know no name that is a folder too."""
+    """Return the name with at most one slash: MLflow stores names as paths."""
     group, slash, rest = name.partition("/")
     return group + slash + rest.replace("/", ".")
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield nested tables as dotted keys and texts."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", str(value)

@@ -22,7 +22,7 @@ _COUNTERS = ("iteration", "episodes")
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Makes points of what is measured, with the settings and the old names beside it."""
+    """Makes points of metrics, settings and old metric names."""
 
     directory: RunDirectory
     opening: Mapping[str, SettingValue]
@@ -37,14 +37,14 @@ class Points:
         return self._named(measured, recorded.settings.values())
 
     def history(self, known_steps: int, until: Progress) -> Iterator[Point]:
-        """Yield the iterations of the logs that a tracker with so many steps lacks."""
+        """Yield the iterations of the logs after `known_steps`."""
         moves = moves_by_iteration(iterate_rows(self.directory.events))
         present: dict[str, Any] = dict(self.opening)
         for row in merged_rows(self.directory):
             steps = row.get("env_steps")
             if isinstance(steps, int) and known_steps < steps <= until.env_steps:
                 yield Point(steps, float(row.get(WALL, 0.0)), self._named(row, present))
-            # What is decided counts from the next iteration on.
+            # A decision applies from the next iteration on.
             present = {**present, **moves.get(row["iteration"], {})}
 
     def _named(

@@ -1,4 +1,4 @@
-"""TensorBoard: event files in the run directory that show one curve however often it was cut."""
+"""TensorBoard: event files in the run directory that show one curve across resumes."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class TensorBoard:
         self._flushed_at = clocks.monotonic()
 
     def open(self, progress: Progress) -> int:
-        """Cut what is younger than the run out of all files and begin the next one.
+        """Cut events younger than `progress` from all files and start the next file.
 
-        A viewer that has read the younger events already is told to forget them.
+        A START event makes a viewer that has read the younger events drop them.
         """
         self._folder.mkdir(exist_ok=True)
         known = NOTHING
@@ -95,14 +95,14 @@ class TensorBoard:
             self._file = None
 
     def abandon(self) -> None:
-        """Nothing: a file keeps nobody waiting."""
+        """No-op: event files need no shutdown."""
 
     def _add(self, event: Event) -> None:
         assert self._file is not None, "opened first"
         self._file.write(frame(event.SerializeToString()))
 
     def _scalar(self, name: str, value: float) -> Summary.Value:
-        """Return the value, with its meaning the first time it is told."""
+        """Return the value, with its meaning the first time."""
         if name in self._described:
             return Summary.Value(tag=name, simple_value=value)
         self._described.add(name)
@@ -196,7 +196,7 @@ def read_events(path: Path) -> Iterator[Placed]:
 def cut(path: Path, last_step: int) -> int:
     """Cut the file after the last event of at most this step; return the step of its scalars.
 
-    Events stand in the order of their steps, so that what follows a younger one is younger.
+    Events are in the order of their steps, so everything after a younger one is younger.
     """
     keep, known = 0, -1
     for placed in read_events(path):
@@ -211,7 +211,7 @@ def cut(path: Path, last_step: int) -> int:
 
 
 def next_file(folder: Path, now: float, host: str) -> Path:
-    """Return a name that readers, who sort by name, take for the newest file."""
+    """Return a name that sorts after all earlier files."""
     earlier = [int(path.name.split(".")[3]) for path in event_files(folder)]
     second = max([int(now), *(number + 1 for number in earlier)])
     return folder / f"events.out.tfevents.{second:010d}.{host}.longhaul"

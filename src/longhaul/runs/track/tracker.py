@@ -1,4 +1,4 @@
-"""What goes to a tracker, and what a tracker must be able to do."""
+"""Points, and the interface of trackers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from longhaul.core.control import Progress
 from longhaul.core.errors import ConfigError
 
 NOTHING = -1
-"""The steps up to which a tracker that knows nothing of the run has it."""
+"""The known steps of a tracker that has no points of the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What is told of one moment of a run."""
+    """The values of one moment of a run."""
 
     env_steps: int
     wall: float  # seconds since 1970
@@ -32,7 +32,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The run that is tracked, as a tracker introduces it to people."""
+    """The run that is tracked."""
 
     directory: Path
     task: str
@@ -49,26 +49,26 @@ class Subject:
 
 
 class Tracker(Protocol):
-    """Somewhere points go. Its methods are called by one thread, and may block or fail."""
+    """A destination of points. Its methods are called by one thread, and may block or fail."""
 
     def open(self, progress: Progress) -> int:
-        """Begin or go on, forgetting what is younger; return up to which step scalars are there."""
+        """Start or continue, dropping younger points; return the last step that has scalars."""
 
     def write(self, point: Point) -> None:
         """Take a point; they come in the order of their steps."""
 
     def flush(self) -> None:
-        """Make what was taken visible to readers."""
+        """Make the points so far visible to readers."""
 
     def close(self) -> None:
         """End."""
 
     def abandon(self) -> None:
-        """Let nothing keep the process alive; called by the run, whatever the thread is doing."""
+        """Stop keeping the process alive; called by the run, at any time."""
 
 
 class MissingPackageError(ConfigError):
-    """A tracker was asked for whose package is not installed."""
+    """A requested tracker needs a package that is not installed."""
 
     def __init__(self, tracker: str, extra: str) -> None:
         super().__init__(
@@ -82,11 +82,11 @@ REMEDIES = {
     "wandb": "log in with `wandb login`, or set WANDB_MODE=offline",
     "mlflow": "check track.mlflow_uri or MLFLOW_TRACKING_URI",
 }
-"""What helps when a tracker cannot be opened."""
+"""Remedies for a tracker that cannot be opened."""
 
 
 class UnusableTrackerError(ConfigError):
-    """A tracker was asked for that cannot be opened."""
+    """A requested tracker cannot be opened."""
 
     def __init__(self, tracker: str, problem: str) -> None:
         remedy = f"{REMEDIES[tracker]}, or" if tracker in REMEDIES else "check it, or"

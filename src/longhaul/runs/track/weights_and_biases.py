@@ -1,4 +1,4 @@
-"""Weights & Biases: online, offline or dead, as the package's own variables and login say."""
+"""Weights & Biases: online, offline or disabled, as its environment variables and login say."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SERVICE = "wandb-core"
 
 
 class WeightsAndBiases:
-    """Sends points to a run of W&B that every process of our run goes on with."""
+    """Sends points to one W&B run, which every process of our run continues."""
 
     def __init__(self, subject: Subject, project: str) -> None:
         self._subject = subject
@@ -35,10 +35,10 @@ class WeightsAndBiases:
         self._known = NOTHING
 
     def open(self, progress: Progress) -> int:
-        """Go on with the run of this id, or begin it.
+        """Continue the run of this id, or start one.
 
-        What was sent after the checkpoint stays, because W&B takes nothing back; the run makes
-        the same points again. An offline folder knows nothing of earlier ones and gets it all.
+        Points sent after the checkpoint stay, because W&B cannot delete them; the resumed run
+        makes the same points again. An offline folder gets all points again.
         """
         subject = self._subject
         os.environ.setdefault("WANDB_SILENT", "true")
@@ -65,8 +65,8 @@ class WeightsAndBiases:
     def write(self, point: Point) -> None:
         """Log a moment under its number of steps.
 
-        The final evaluation of a run that goes on after its last step is told in the summary
-        alone, because W&B takes nothing for a step it has closed.
+        The final evaluation goes only into the summary if its step was logged before, because
+        W&B accepts nothing for a step it has closed.
         """
         if point.is_final:
             self._run.summary.update(dict(point.scalars))
@@ -81,7 +81,7 @@ class WeightsAndBiases:
         self._run.log(values, step=point.env_steps)
 
     def flush(self) -> None:
-        """Nothing: the package sends by itself."""
+        """No-op: the package sends by itself."""
 
     def close(self) -> None:
         """Finish the run of this process."""
@@ -90,16 +90,16 @@ class WeightsAndBiases:
             self._run = None
 
     def abandon(self) -> None:
-        """See to it that the package's service, which asks a dead server for minutes, ends."""
+        """Make sure that the package's service, which retries a dead server for minutes, ends."""
         leaving = threading.Event()
-        # The package talks to its service at exit and complains if it is gone, so that it may
-        # say goodbye first. What is registered last runs first.
+        # The package talks to its service at exit and fails if it is gone, so the service ends
+        # after that. The last registered function runs first.
         atexit.register(leaving.set)
         threading.Thread(target=_end_service, args=(leaving,), daemon=True).start()
 
 
 def _end_service(leaving: threading.Event) -> None:
-    """End the service a moment after the process begins to leave."""
+    """End the service a moment after the process begins to exit."""
     leaving.wait()
     time.sleep(GOODBYE_SECONDS)
     for child in psutil.Process().children():

@@ -11,9 +11,8 @@ from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics, Panel
 from longhaul.core.task import Evaluation, Task
-from longhaul.envs.gymnasium.env import GymnasiumFactory
+from longhaul.envs.gymnasium.env import GymnasiumFactory, probe
 from longhaul.envs.gymnasium.make import check_id
-from longhaul.envs.gymnasium.probe import look
 from longhaul.nets.make import build_policy, image_warnings
 from longhaul.tasks.kind import TaskKind, TaskRequest
 
@@ -49,7 +48,7 @@ def build(request: TaskRequest) -> Task:
     kwargs = dict(options.kwargs)
     if options.max_episode_steps:
         kwargs["max_episode_steps"] = options.max_episode_steps
-    known = look(GymnasiumFactory(request.argument, kwargs), request.env)
+    known = probe(GymnasiumFactory(request.argument, kwargs), request.env)
     spec = known.envs.spec
     return Task(
         name=f"gym:{request.argument}",

@@ -301,7 +301,7 @@ class NetHackEnv:
         return draw_terminal(*self._game.terminal[:2]) if self._game.terminal else None
 
     def snapshot(self) -> State:
-        """Refuse: a game is brought back by its seed and its actions (tier B)."""
+        """Refuse: a game is brought back by its seed and its actions (tier replay)."""
         raise EnvError("NetHack offers no snapshots; its games are replayed from seed and actions")
 
     def restore(self, state: State) -> None:

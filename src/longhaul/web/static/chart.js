@@ -1,4 +1,4 @@
-// One chart: curves of some metrics of some runs, drawn by uPlot, told in words as well.
+// One chart: curves of some metrics of some runs, drawn by uPlot and described in words.
 import { make, setText } from "./dom.js";
 import { compact, duration, figure } from "./words.js";
 
@@ -12,8 +12,7 @@ export const color = (at) => {
 };
 export const dash = (at) => DASHES[Math.floor(at / 2) % DASHES.length];
 
-// An exponential mean whose weight goes with distance, so that it does not depend on the number of
-// points the server sent.
+// An exponential mean weighted by distance, so it does not depend on the number of points sent.
 export function smooth(x, values, weight) {
   if (!weight || x.length < 3) return values;
   const typical = (x.at(-1) - x[0]) / (x.length - 1) || 1;
@@ -28,7 +27,7 @@ export function smooth(x, values, weight) {
 }
 
 export class Chart {
-  // spec: title, names, right (names with an axis of their own), labels, bands, aside, target, stepped, note
+  // spec: title, names, right (names on the right axis), labels, bands, aside, target, stepped, note
   constructor(spec, view) {
     this.spec = spec;
     this.view = view;
@@ -51,7 +50,7 @@ export class Chart {
     this.element.addEventListener("keydown", (event) => this.steer(event));
   }
 
-  // Everything that must be asked for.
+  // All metrics to request.
   get names() {
     const beside = [...(this.spec.bands ?? []).flatMap(({ low, high }) => [low, high]), ...(this.spec.aside ?? []).map(([name]) => name)];
     return [...this.lineNames, ...beside];
@@ -61,7 +60,7 @@ export class Chart {
 
   // answer: what /api/curves returned for this chart's names, runs in the order of the legend
   update(answer) {
-    // Bands and quantiles of several runs would hide each other: the main line is compared.
+    // Bands of several runs would hide each other, so only the main line is compared.
     const alone = this.view.runs.length === 1;
     const names = alone || !this.spec.bands ? this.lineNames : this.lineNames.slice(0, 1);
     this.curves = this.view.runs.flatMap((run, at) => names.flatMap((name, place) => {
@@ -95,7 +94,7 @@ export class Chart {
       lines.map(({ values, ...rest }) => rest), this.view.log, this.view.over, this.place.clientWidth, this.spec.target,
       document.documentElement.dataset.theme,
     ]);
-    this.tell();
+    this.describe();
     if (!lines.length) {
       this.plot?.destroy();
       this.plot = null;
@@ -177,7 +176,7 @@ export class Chart {
     };
   }
 
-  // A flat curve gets an axis a little wider than nothing, and the target is always on it.
+  // A constant curve gets an axis of nonzero height, and the target is always visible.
   reach(low, high) {
     if (low === null || high === null) return [0, 1];
     const goal = this.spec.target ?? null;
@@ -215,7 +214,7 @@ export class Chart {
     return {
       label, scale: right ? "right" : "y", spanGaps: true, points: { show: false }, stroke, width: 1.8,
       dash: dash(tint),
-      // Without a cursor the legend tells the newest values.
+      // Without a cursor the legend shows the newest values.
       value: (plot, value, at, index) => figure(index === null ? plot.data[at].findLast((one) => one != null) : value),
       ...(this.spec.stepped ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}),
       ...(thin[kind] ?? {}),
@@ -250,20 +249,20 @@ export class Chart {
     this.view.zoom(moves[event.key]);
   }
 
-  tell() {
+  describe() {
     if (!this.curves.length) {
       setText(this.value, "");
-      setText(this.words, "Nothing was measured here yet.");
+      setText(this.words, "No data yet.");
       return;
     }
-    const told = this.curves.map(({ label, x, mean, low, high }) => {
+    const described = this.curves.map(({ label, x, mean, low, high }) => {
       const lowest = Math.min(...(low ?? mean));
       const highest = Math.max(...(high ?? mean));
       return `${label}: ${x.length} points from ${compact(x[0])} to ${compact(x.at(-1))} ${this.view.overWords}, `
         + `first ${figure(mean[0])}, lowest ${figure(lowest)}, highest ${figure(highest)}, last ${figure(mean.at(-1))}.`;
     });
-    for (const { label, low, high } of this.bands) told.push(`${label}: last ${figure(low.at(-1))} to ${figure(high.at(-1))}.`);
-    setText(this.words, [...told, ...this.aside].join(" "));
+    for (const { label, low, high } of this.bands) described.push(`${label}: last ${figure(low.at(-1))} to ${figure(high.at(-1))}.`);
+    setText(this.words, [...described, ...this.aside].join(" "));
     const single = this.curves.length === 1 || this.bands.length;
     setText(this.value, single ? [figure(this.curves[0].mean.at(-1)), ...this.aside].join(", ") : "");
   }

@@ -1,4 +1,4 @@
-// Elements made of text only: nothing a run says is ever read as markup.
+// Elements made of text only: text from a run is never parsed as markup.
 
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -24,7 +24,7 @@ export function svg(tag, attributes = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-// Written only when it changes, so that screen readers are not told the same thing again.
+// Written only when it changes, so screen readers do not repeat it.
 export function setText(element, text) {
   const next = String(text);
   if (element.textContent !== next) element.textContent = next;

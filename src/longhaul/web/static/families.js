@@ -4,7 +4,7 @@ const MEASURES = ["mean", "median", "std", "min", "max"];
 const isMeasure = (part) => MEASURES.includes(part) || /^p\d\d$/.test(part);
 const MOST_LINES = 8;
 
-// "rollout/ep_rew_p10" is the p10 of "rollout/ep_rew"; null if a name says nothing of the kind.
+// "rollout/ep_rew_p10" is the p10 of "rollout/ep_rew"; null if a name has no such part.
 export function quantileOf(name) {
   const at = name.lastIndexOf("/") + 1;
   const parts = name.slice(at).split("_");
@@ -31,7 +31,7 @@ function quantileSpec(key, members) {
   const lines = ["mean", "median", "p50"].filter((measure) => of.has(measure));
   const bands = [["min", "max"], ["p10", "p90"], ["p25", "p75"]].filter(([low, high]) => of.has(low) && of.has(high));
   const banded = new Set(bands.flat());
-  // Upper ends without a lower one, such as p99, are lines of their own.
+  // Upper ends without a lower one, such as p99, are separate lines.
   for (const measure of of.keys()) {
     if (!lines.includes(measure) && !banded.has(measure) && measure !== "std") lines.push(measure);
   }
@@ -69,6 +69,6 @@ export function chartSpecs(names) {
     }
   }
   for (const name of names) if (!taken.has(name)) specs.push({ key: name, title: name, members: [name], names: [name] });
-  // In the order in which their first metric was told.
+  // In the order of their first metric.
   return specs.sort((one, other) => names.indexOf(one.members[0]) - names.indexOf(other.members[0]));
 }

@@ -1,12 +1,11 @@
-// The list of runs: kept up to date line by line, so that focus and selection stay where they are.
-import { byId, make, runAddress, setText } from "./dom.js";
+// The list of runs: updated row by row, which keeps focus and selection.
+import { byId, make, runAddress, setText, svg } from "./dom.js";
 import { followTheme, listen, ask } from "./server.js";
-import { spark } from "./spark.js";
 import { compact, duration, figure, moment } from "./words.js";
 
 const STATUSES = ["running", "stalled", "crashed", "failed", "stopped", "finished"];
 const MOST_ROWS = 300;
-// Scores of another task or metric, or of training, are no better and no worse: they are kept apart.
+// Scores of different tasks or metrics, and training returns, cannot be compared: they are grouped.
 const RANKS = ["final evaluation", "evaluation", "training return"];
 function scoreKind(run) {
   if (!run.score) return "~";
@@ -93,6 +92,25 @@ function fill(run) {
     cells.trend.replaceChildren(run.spark.length > 1 ? spark(run.spark) : run.read ? "" : "…");
     cells.trend.title = run.spark_of;
   }
+}
+
+const WIDTH = 130; // of a small curve
+const HEIGHT = 28;
+
+function spark(points) {
+  const picture = svg("svg", { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "aria-hidden": "true" });
+  if (points.length < 2) return picture;
+  const xs = points.map(([x]) => x);
+  const ys = points.map(([, y]) => y);
+  const [left, right] = [Math.min(...xs), Math.max(...xs)];
+  const [low, high] = [Math.min(...ys), Math.max(...ys)];
+  const across = (x) => 2 + ((x - left) / (right - left || 1)) * (WIDTH - 6);
+  const up = (y) => HEIGHT - 3 - (high === low ? 0.5 : (y - low) / (high - low)) * (HEIGHT - 6);
+  const path = points.map(([x, y], at) => `${at ? "L" : "M"}${across(x).toFixed(1)} ${up(y).toFixed(1)}`);
+  picture.append(svg("path", { d: path.join("") }));
+  const [x, y] = points.at(-1);
+  picture.append(svg("circle", { cx: across(x).toFixed(1), cy: up(y).toFixed(1), r: 2 }));
+  return picture;
 }
 
 function progress(run) {

@@ -1,4 +1,4 @@
-// A run's page: curves of one or several runs, live, and everything else the first of them tells.
+// A run's page: curves of one or several runs, live, and all details of the first one.
 import { Chart, color, dash } from "./chart.js";
 import { byId, make, runAddress, runLabel, setText, svg } from "./dom.js";
 import { chartSpecs } from "./families.js";
@@ -58,7 +58,7 @@ function watch(chart) {
   sized.observe(chart.element);
 }
 
-// Many charts are drawn a few at a time, so that the page answers in between.
+// Many charts are drawn a few at a time, which keeps the page responsive.
 async function inSlices(some, draw) {
   let began = performance.now();
   for (const chart of some) {
@@ -70,7 +70,7 @@ async function inSlices(some, draw) {
   }
 }
 
-// One request at a time for all charts in sight; the newest wish is what counts.
+// One request at a time for all visible charts; only the newest request counts.
 let asking = null;
 let again = false;
 let retry = null;
@@ -135,7 +135,7 @@ function groupOf(title) {
   return group;
 }
 
-// What the task asks for, then returns, lengths and how learning goes; all else by its group.
+// The panels of the task, then the main metrics; all others by group.
 function wantedCharts({ metrics, panels, settings, entry }) {
   const known = new Set(metrics);
   const goal = (names) => (names.includes(entry.measured_by) ? { target: entry.target } : {});
@@ -179,7 +179,7 @@ function showCharts(found) {
   find();
 }
 
-// Charts stay when their metrics stay, so that nobody loses their place.
+// Charts stay when their metrics stay, which keeps the scroll position.
 function arrange(wanted) {
   const kept = new Set();
   for (const [title, spec] of wanted) {
@@ -230,7 +230,7 @@ function showLegend() {
     })),
     make("a", { href: runAddress([id]), title: id }, view.label(id)),
     view.runs.length > 1
-      ? make("button", { type: "button", "aria-label": `Leave out ${view.label(id)}`, on: { click: () => setRuns(view.runs.filter((one) => one !== id)) } }, "×")
+      ? make("button", { type: "button", "aria-label": `Remove ${view.label(id)}`, on: { click: () => setRuns(view.runs.filter((one) => one !== id)) } }, "×")
       : null,
   )));
 }

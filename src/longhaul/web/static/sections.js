@@ -5,7 +5,7 @@ import { bytes, compact, duration, figure, moment } from "./words.js";
 const MOST_ROWS = 60;
 const SOURCES = { final: "final evaluation", evaluation: "evaluation", training: "training return" };
 
-// Drawn again only when it differs, so that nobody loses their place.
+// Drawn again only when it differs, which keeps the scroll position.
 function renew(place, content, draw) {
   const text = JSON.stringify(content);
   if (place.dataset.shown === text) return;
@@ -31,9 +31,9 @@ function shortened(rows, header, caption) {
 
 const count = (id, text) => setText(byId(id).querySelector("summary .faint"), text);
 
-// The score against its target: what a run is judged by, and where the figure comes from.
+// The score against its target: its value and its source.
 function scoreFact({ score, interval, solved, target }) {
-  if (!score) return { name: "Score", value: "–", note: "nothing was measured yet", kind: "score" };
+  if (!score) return { name: "Score", value: "–", note: "no measurement yet", kind: "score" };
   const isTraining = score.source === SOURCES.training;
   const name = { [SOURCES.final]: "Final evaluation", [SOURCES.evaluation]: "Last evaluation" }[score.source] ?? "Training return";
   const goal = target === null ? "" : `target ${figure(target)} ${solved ? "reached" : isTraining ? "" : "not reached"}`.trim();
@@ -83,11 +83,11 @@ function hintLine(hint) {
     rule, hint.step === null ? null : `at ${compact(hint.step)} steps`, Number(times) > 1 ? `shown ${times} times` : null,
     hint.resolved || null,
   ].filter(Boolean).join(" · ");
-  const told = advice ? [`${evidence} ${cause} `, make("strong", {}, advice)] : [hint.text || "(an empty hint)"];
-  return make("li", {}, ...told, place ? make("span", { class: "faint" }, ` ${place}`) : null);
+  const text = advice ? [`${evidence} ${cause} `, make("strong", {}, advice)] : [hint.text || "(an empty hint)"];
+  return make("li", {}, ...text, place ? make("span", { class: "faint" }, ` ${place}`) : null);
 }
 
-// Hints that had their time are folded and no longer a warning.
+// Hints that no longer apply are folded and not shown as warnings.
 export function showHints(hints) {
   const [now, over] = [hints.filter((one) => !one.resolved), hints.filter((one) => one.resolved)];
   byId("hints").hidden = !hints.length;
@@ -118,9 +118,9 @@ export function showDecisions(decisions, count) {
 export function showEvents(events, counts) {
   count("events", String(events.length));
   renew(byId("event-list"), [events, counts], () => {
-    if (!events.length) return [nothing("Nothing happened that is worth telling.")];
+    if (!events.length) return [nothing("No events.")];
     const when = (one) => (one.time ? moment(one.time) : `iteration ${one.iteration ?? "?"}`);
-    // Those with a clock and those with a step only are two logs; each is in its own order.
+    // Events with a time and events with only a step are from two logs; each keeps its order.
     const rows = [...events].reverse().map((one) => make(
       "tr", {}, make("td", { class: "faint" }, when(one)), make("td", {}, one.event),
       make("td", { class: "fact" }, Object.entries(one.facts).map(([name, value]) => `${name} ${value}`).join(", ")),
@@ -163,9 +163,9 @@ export function showWorkers({ entry, beat, record, workers }) {
     });
     count("processes", rows.length ? `${rows.length} workers` : "the trainer");
     return [
-      table(["Trainer", ""], facts.map(([name, value]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: "fact" }, value))), "What the trainer last said"),
+      table(["Trainer", ""], facts.map(([name, value]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: "fact" }, value))), "Last heartbeat of the trainer"),
       ...(rows.length
-        ? [table(["Worker", "Process", "Doing", "Faults", "Last", "Error"], rows, "Workers, what they do, and faults that were survived")]
+        ? [table(["Worker", "Process", "Doing", "Faults", "Last", "Error"], rows, "Workers, their current stage, and recovered faults")]
         : []),
     ];
   });
@@ -184,7 +184,7 @@ export function showFilms(id, films, plots) {
     const pictures = plots.map((name) => make(
       "figure", {}, make("img", { src: fileAddress("plots", id, name), alt: `Plot ${name}`, loading: "lazy" }), make("figcaption", {}, name),
     ));
-    const parts = shown.length ? shown : [nothing("No films yet; longhaul watch makes them, and so does the end of a run.")];
+    const parts = shown.length ? shown : [nothing("No films yet; longhaul watch makes them, and a run makes some when it ends.")];
     return pictures.length
       ? [...parts, make("details", { class: "rest" }, make("summary", {}, `${pictures.length} plots of the report`), make("div", { class: "films" }, ...pictures))]
       : parts;
@@ -221,11 +221,11 @@ export function showConfigs({ runs, rows }, label, { onlyDiffering, words }) {
     .filter((row) => wanted.every((word) => `${row.key} ${row.values.join(" ")}`.toLowerCase().includes(word)));
   count("config", runs.length > 1 ? `${rows.filter((row) => row.differs).length} of ${rows.length} keys differ` : `${rows.length} keys`);
   renew(byId("config-list"), [runs, found, rows.length], () => {
-    if (!rows.length) return [nothing("The run has no config.toml that can be read.")];
-    if (!found.length) return [nothing(wanted.length ? "No key matches." : "The configs are the same in every key.")];
+    if (!rows.length) return [nothing("The run has no readable config.toml.")];
+    if (!found.length) return [nothing(wanted.length ? "No key matches." : "The configs are identical.")];
     const lines = found.map((row) => make(
       "tr", { "data-differs": runs.length > 1 && row.differs }, make("th", { scope: "row", class: "mono" }, row.key),
-      ...row.values.map((value) => make("td", { class: "mono fact" }, value ?? "(not there)")),
+      ...row.values.map((value) => make("td", { class: "mono fact" }, value ?? "(absent)")),
     ));
     return [table(["Key", ...runs.map(label)], lines, "Configs of the runs shown")];
   });

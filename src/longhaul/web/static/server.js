@@ -1,4 +1,4 @@
-// Asking the server, and hearing from it; both go on by themselves after it was away.
+// Requests to the server and events from it; both continue after an interruption.
 import { byId, setText } from "./dom.js";
 
 export async function ask(path, parameters = []) {
@@ -27,8 +27,8 @@ export function listen({ all, changed }) {
       changed(news.runs, news.gone);
     });
     source.addEventListener("error", () => {
-      show("lost", "the server does not answer; trying again");
-      // A browser tries again by itself, except after an answer that is no stream.
+      show("lost", "the server does not answer; retrying");
+      // A browser tries again by itself, except after an answer that is not a stream.
       if (source.readyState === EventSource.CLOSED) setTimeout(connect, 1000);
     });
   };

@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Numbers and times as text.
 
 export function figure(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";

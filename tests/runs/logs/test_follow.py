@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from longhaul.runs.logs import follow as module
+from longhaul.runs.logs.follow import LogFollower, Row
 from longhaul.runs.logs.jsonl import LogWriter, encode_row, read_rows
 from longhaul.runs.logs.segments import cut_log
-from longhaul.web import tail as module
-from longhaul.web.tail import Row, Tail
 
 
-def read_all(tail: Tail) -> list[Row]:
+def read_all(tail: LogFollower) -> list[Row]:
     rows: list[Row] = []
     while True:
         piece = tail.next_piece()
@@ -32,7 +32,7 @@ def write(path: Path, numbers: range, *, rotate_bytes: int = 0) -> None:
 
 def test_reading_on_misses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    tail, seen = Tail(path), []
+    tail, seen = LogFollower(path), []
     for begin in range(0, 60, 20):
         write(path, range(begin, begin + 20))
         seen += read_all(tail)
@@ -41,7 +41,7 @@ def test_reading_on_misses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
 
 def test_a_torn_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    tail = Tail(path)
+    tail = LogFollower(path)
     path.write_bytes(b'{"a":1}\n{"a":')
     assert read_all(tail) == [{"a": 1}]
     path.write_bytes(b'{"a":1}\n{"a":2}\n')
@@ -51,14 +51,14 @@ def test_a_torn_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
 def test_lines_that_are_no_rows_are_passed_over_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"a":1}\nrubbish\n[1]\n\xff\xfe\n{"a":NaN}\n{"a":2}\n')
-    piece = Tail(path).next_piece()
+    piece = LogFollower(path).next_piece()
     assert (piece.rows, piece.skipped) == ([{"a": 1}, {"a": 2}], 4)
 
 
 def test_a_log_that_was_taken_back_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     write(path, range(10))
-    tail = Tail(path)
+    tail = LogFollower(path)
     read_all(tail)
     cut_log(path, 60)
     write(path, range(100, 130))
@@ -70,7 +70,7 @@ def test_a_log_that_was_taken_back_is_read_again(tmp_path: Path) -> None:
 def test_a_log_that_vanished_is_read_from_its_beginning_when_it_is_back(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     write(path, range(3))
-    tail = Tail(path)
+    tail = LogFollower(path)
     read_all(tail)
     path.unlink()
     assert tail.next_piece().restarted
@@ -84,19 +84,19 @@ def test_sealed_segments_are_read_as_one_log(
     tmp_path_factory: pytest.TempPathFactory, rotate_bytes: int, portions: list[int]
 ) -> None:
     path = tmp_path_factory.mktemp("log") / "metrics.jsonl"
-    tail, seen, begin = Tail(path), [], 0
+    tail, seen, begin = LogFollower(path), [], 0
     for portion in portions:
         write(path, range(begin, begin + portion), rotate_bytes=rotate_bytes)
         begin += portion
         seen += read_all(tail)
     assert [row["iteration"] for row in seen] == list(range(begin))
-    assert read_all(Tail(path)) == read_rows(path).rows
+    assert read_all(LogFollower(path)) == read_rows(path).rows
 
 
 def test_a_part_of_a_log_is_found_again_inside_segments(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     write(path, range(400), rotate_bytes=2000)
-    tail, pieces = Tail(path), []
+    tail, pieces = LogFollower(path), []
     while True:
         piece = tail.next_piece()
         pieces.append(piece)
@@ -113,7 +113,7 @@ def test_a_damaged_segment_costs_itself_alone(tmp_path: Path) -> None:
     write(path, range(300), rotate_bytes=2000)
     sealed = sorted(tmp_path.glob("metrics.jsonl.*.gz"))
     sealed[1].write_bytes(b"\x1f\x8b\x08" + b"\0" * 40)
-    found = [row["iteration"] for row in read_all(Tail(path))]
+    found = [row["iteration"] for row in read_all(LogFollower(path))]
     assert found == [row["iteration"] for row in read_rows(path).rows]
     assert 0 < len(found) < 300
 
@@ -125,7 +125,7 @@ def test_a_line_too_long_to_be_true_is_passed_over(
     monkeypatch.setattr(module, "LONGEST_LINE", 256)
     path = tmp_path / "events.jsonl"
     path.write_bytes(b'{"a":1}\n{"b":"' + b"x" * 1000 + b'"}\n{"a":2}\n')
-    assert read_all(Tail(path)) == [{"a": 1}, {"a": 2}]
+    assert read_all(LogFollower(path)) == [{"a": 1}, {"a": 2}]
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
@@ -138,4 +138,4 @@ def test_what_is_no_file_of_its_own_holds_nothing(tmp_path: Path, kind: str) -> 
         os.mkfifo(path)
     else:
         path.mkdir()
-    assert read_all(Tail(path)) == []
+    assert read_all(LogFollower(path)) == []
