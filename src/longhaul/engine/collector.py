@@ -47,7 +47,7 @@ class RolloutCollector:
             seeds.integer("collect", "actions")
         )
         self._noise = seeds.generator("collect", "noise")
-        self._memory: Memory = policy.initial(env.rows)
+        self._memory: Memory = policy.initial_state(env.rows)
         self._begun = False
         self.step_times = StepTimes()
         self._env_times = EnvTimes(env)

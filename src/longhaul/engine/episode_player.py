@@ -93,7 +93,9 @@ class Replay:
         with torch.inference_mode():
             simulator.begin(self._scenario, self._settings)
             policy.set_noise(NO_NOISE)
-            act = self._act(policy.initial(self.spec.rows * self._scenario.company), generator)
+            act = self._act(
+                policy.initial_state(self.spec.rows * self._scenario.company), generator
+            )
             yield tally.moment(self._own(act), None, None)
             ending = None
             while ending is None:

@@ -86,7 +86,7 @@ def play(
     env.configure(settings)
     env.reset()
     policy.set_noise(NO_NOISE)
-    memory = policy.initial(env.rows)
+    memory = policy.initial_state(env.rows)
     device = next(policy.parameters()).device
     with torch.inference_mode():
         while len(done) + len(failed) < wanted:

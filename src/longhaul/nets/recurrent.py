@@ -24,7 +24,7 @@ class SequenceCore(nn.Module, ABC):
     outputs: int
 
     @abstractmethod
-    def initial(self, rows: int) -> Memory:
+    def initial_state(self, rows: int) -> Memory:
         """Return the memory of rows that begin an episode: zeros."""
 
     @abstractmethod
@@ -46,7 +46,7 @@ class NoCore(SequenceCore):
         super().__init__()
         self.outputs = inputs
 
-    def initial(self, rows: int) -> Memory:
+    def initial_state(self, rows: int) -> Memory:
         """Return an empty memory."""
         return {}
 
@@ -91,7 +91,7 @@ class Gru(_Recurrent):
     def __init__(self, inputs: int, size: int) -> None:
         super().__init__(inputs, size, gates=3)
 
-    def initial(self, rows: int) -> Memory:
+    def initial_state(self, rows: int) -> Memory:
         """Return zeros."""
         return {"hidden": self._zeros(rows)}
 
@@ -129,7 +129,7 @@ class Lstm(_Recurrent):
             # A forget gate that starts open lets gradients reach far back from the first update.
             self.bias_ih[size : 2 * size] = 1.0
 
-    def initial(self, rows: int) -> Memory:
+    def initial_state(self, rows: int) -> Memory:
         """Return zeros."""
         return {"hidden": self._zeros(rows), "cell": self._zeros(rows)}
 

@@ -86,7 +86,7 @@ def names_of(agent: Agent) -> Names:
     spec = agent.task.envs.spec
     return Names(
         obs=tuple(spec.observation),
-        memory=tuple(agent.policy.initial(1)),
+        memory=tuple(agent.policy.initial_state(1)),
         has_masks=spec.has_masks,
         has_logits=not isinstance(spec.action, Continuous),
     )
@@ -185,7 +185,7 @@ def example_inputs(agent: Agent, generator: np.random.Generator, rows: int = ROW
         tensors.append(torch.from_numpy(drawn.astype(part.dtype)))
     if spec.has_masks:
         tensors.append(torch.from_numpy(random_masks(spec.action, generator, rows)))
-    tensors += [part.clone() for part in agent.policy.initial(rows).values()]
+    tensors += [part.clone() for part in agent.policy.initial_state(rows).values()]
     return tensors
 
 
@@ -291,7 +291,7 @@ def _play(env: VectorEnv, agent: Agent, graph: Graph) -> GraphEpisodes:
     counts = choice_counts(env.spec.action)
     env.configure(agent.settings)
     env.reset()
-    memory = agent.policy.initial(env.rows)
+    memory = agent.policy.initial_state(env.rows)
     for _ in range(PLAYED_STEPS):
         sight = sight_of(env, memory, torch.device("cpu"))
         assert sight.mask is not None, "the environment has masks"
