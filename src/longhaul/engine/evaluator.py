@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -33,15 +32,6 @@ def ignore_progress(done: int, total: int) -> None:
 def as_part(on_progress: OnProgress, before: int, total: int) -> OnProgress:
     """Return a callback that counts a part's episodes after `before` others, of `total`."""
     return lambda done, _: on_progress(before + done, total)
-
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """The inputs of `Policy.act`."""
-
-    obs: TensorTree
-    memory: Memory
-    mask: Tensor | None
 
 
 class CaseDraws:
@@ -90,14 +80,9 @@ def play(
     device = next(policy.parameters()).device
     with torch.inference_mode():
         while len(done) + len(failed) < wanted:
-            sight = sight_of(env, memory, device)
-            act = policy.act(
-                sight.obs,
-                sight.memory,
-                settings,
-                mask=sight.mask,
-                generator=None if draws is None else draws.generators,
-            )
+            obs, memory, mask = policy_inputs(env, memory, device)
+            generators = None if draws is None else draws.generators
+            act = policy.act(obs, memory, settings, mask=mask, generator=generators)
             memory = act.memory
             step = env.step(act.action.cpu().numpy())
             failed |= _failed_cases(step.events, cases, draws)
@@ -148,10 +133,12 @@ def _failed_cases(
     return failed
 
 
-def sight_of(env: VectorEnv, memory: Memory, device: torch.device) -> Sight:
-    """Return what all rows see, with the memory of those that begin an episode cleared."""
+def policy_inputs(
+    env: VectorEnv, memory: Memory, device: torch.device
+) -> tuple[TensorTree, Memory, Tensor | None]:
+    """Return observations, memory and mask of all rows; memory is cleared at episode starts."""
     slots = env.slots
-    return Sight(
+    return (
         {name: torch.from_numpy(part).to(device) for name, part in slots.obs.items()},
         clear_started(memory, torch.from_numpy(slots.started).to(device)),
         None if slots.mask is None else torch.from_numpy(slots.mask).to(device),

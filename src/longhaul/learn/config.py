@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting, Settings
@@ -186,37 +187,28 @@ def _check_limits(
 
 _DEFAULTS = PPOConfig()
 
-LEARNING_RATE = Setting(
-    "learn.learning_rate", _DEFAULTS.learning_rate, "step size of AdamW", low=0.0
-)
-GAMMA = Setting("learn.gamma", _DEFAULTS.gamma, "discount factor", low=0.0, high=1.0)
-CLIP_RANGE = Setting("learn.clip_range", _DEFAULTS.clip_range, "PPO's clip range", low=0.0)
-ENT_COEF = Setting("learn.ent_coef", _DEFAULTS.ent_coef, "weight of the entropy bonus", low=0.0)
-VF_COEF = Setting("learn.vf_coef", _DEFAULTS.vf_coef, "weight of the value loss", low=0.0)
-REPLAY_WEIGHT = Setting(
-    "learn.replay_weight", _DEFAULTS.replay.weight, "weight of the replay loss, if any", low=0.0
-)
-REPLAY_POLICY_WEIGHT = Setting(
-    "learn.replay_policy_weight",
-    _DEFAULTS.replay.policy_weight,
-    "weight of the policy's part within the replay loss",
-    low=0.0,
-)
-REPLAY_ALPHA = Setting(
-    "learn.replay_alpha",
-    _DEFAULTS.replay.alpha,
-    "how much priorities count when sequences are drawn",
-    low=0.0,
-    high=1.0,
-)
-REPLAY_BETA = Setting(
-    "learn.replay_beta",
-    _DEFAULTS.replay.beta,
-    "how far importance weights correct for the priorities",
-    low=0.0,
-    high=1.0,
-)
 
+def _setting(key: str, meaning: str, high: float | None = None) -> Setting[float]:
+    """Return the setting `learn.<key>`; `replay.alpha` becomes `learn.replay_alpha`."""
+    default: float = attrgetter(key)(_DEFAULTS)
+    return Setting(f"learn.{key.replace('.', '_')}", default, meaning, low=0.0, high=high)
+
+
+LEARNING_RATE = _setting("learning_rate", "step size of AdamW")
+GAMMA = _setting("gamma", "discount factor", high=1.0)
+CLIP_RANGE = _setting("clip_range", "PPO's clip range")
+ENT_COEF = _setting("ent_coef", "weight of the entropy bonus")
+VF_COEF = _setting("vf_coef", "weight of the value loss")
+REPLAY_WEIGHT = _setting("replay.weight", "weight of the replay loss, if any")
+REPLAY_POLICY_WEIGHT = _setting(
+    "replay.policy_weight", "weight of the policy's part within the replay loss"
+)
+REPLAY_ALPHA = _setting(
+    "replay.alpha", "how much priorities count when sequences are drawn", high=1.0
+)
+REPLAY_BETA = _setting(
+    "replay.beta", "how far importance weights correct for the priorities", high=1.0
+)
 
 _OWN = (LEARNING_RATE, GAMMA, CLIP_RANGE, ENT_COEF, VF_COEF)
 _REPLAY = (REPLAY_WEIGHT, REPLAY_POLICY_WEIGHT, REPLAY_ALPHA, REPLAY_BETA)

@@ -13,7 +13,7 @@ Both are pure functions of a rollout's numbers and use the same V(s_{t+1}):
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -276,12 +276,7 @@ class RewardScale:
 
     def state_dict(self) -> State:
         """Return the measured moments and each row's unfinished return."""
-        return {
-            "count": self._moments.count,
-            "mean": self._moments.mean,
-            "squares": self._moments.squares,
-            "running": torch.from_numpy(self._running.copy()),
-        }
+        return {**asdict(self._moments), "running": torch.from_numpy(self._running.copy())}
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a saved state."""

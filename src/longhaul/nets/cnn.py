@@ -137,7 +137,7 @@ class NatureCnn(_ImageNetwork):
         self.third = nn.Conv2d(64, 64, 3, 1)
         for layer in (self.first, self.second, self.third):
             initialize_convolution(layer)
-        left = 64 * _nature_size(height) * _nature_size(width)
+        left = 64 * math.prod(_left(_left(_left(s, 8, 4), 4, 2), 3, 1) for s in (height, width))
         self.last = linear_layer(left, outputs, gain=math.sqrt(2.0), noise_scale=noise_scale)
 
     def _piece(self, images: Tensor) -> Tensor:
@@ -146,11 +146,6 @@ class NatureCnn(_ImageNetwork):
         x = self.third(x).relu_()
         result: Tensor = self.last(x.flatten(1)).relu_()
         return result
-
-
-def _nature_size(size: int) -> int:
-    """Return what the three convolutions leave of a height or width."""
-    return (((size - 8) // 4 + 1) - 4) // 2 + 1 - 2
 
 
 def initialize_convolution(layer: nn.Conv2d, gain: float = math.sqrt(2.0)) -> None:
@@ -265,7 +260,7 @@ class LeanCnn(_ImageNetwork):
         if has_pixels:
             self.first = nn.Conv2d(channels, 16, 8, 4)
             self.second = nn.Conv2d(16, 32, 4, 2)
-            left = _left(_left(height, 8, 4), 4, 2) * _left(_left(width, 8, 4), 4, 2)
+            left = math.prod(_left(_left(s, 8, 4), 4, 2) for s in (height, width))
         else:
             self.first = nn.Conv2d(channels, 16, 3, 2, (_edge(height), _edge(width)))
             height, width = _halved(height), _halved(width)

@@ -23,7 +23,7 @@ from longhaul.core.policy import NO_NOISE, Policy
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import ActionSpec, Continuous, Discrete, MultiDiscrete
-from longhaul.engine.evaluator import sight_of
+from longhaul.engine.evaluator import policy_inputs
 
 ROWS = 3  # of the example; the graph takes any number
 CHECKS = 20
@@ -293,12 +293,12 @@ def _play(env: VectorEnv, agent: Agent, graph: Graph) -> GraphEpisodes:
     env.reset()
     memory = agent.policy.initial_state(env.rows)
     for _ in range(PLAYED_STEPS):
-        sight = sight_of(env, memory, torch.device("cpu"))
-        assert sight.mask is not None, "the environment has masks"
+        obs, memory, mask = policy_inputs(env, memory, torch.device("cpu"))
+        assert mask is not None, "the environment has masks"
         active = env.slots.active.copy()
-        found, expected = graph.run([*sight.obs.values(), sight.mask, *sight.memory.values()])
+        found, expected = graph.run([*obs.values(), mask, *memory.values()])
         action = found[0].reshape(env.rows, -1)
-        allowed = np.split(sight.mask.numpy(), np.cumsum(counts)[:-1], axis=1)
+        allowed = np.split(mask.numpy(), np.cumsum(counts)[:-1], axis=1)
         fine = [
             np.take_along_axis(part, action[:, [number]], axis=1)[:, 0]
             for number, part in enumerate(allowed)
