@@ -32,11 +32,7 @@ class RolloutCollector:
     """Collects rollouts with the present weights of the policy."""
 
     def __init__(
-        self,
-        env: VectorEnv,
-        policy: Policy,
-        seeds: Seeds,
-        **rollout: Unpack[RolloutShape],
+        self, env: VectorEnv, policy: Policy, seeds: Seeds, **rollout: Unpack[RolloutShape]
     ) -> None:
         self.env = env
         self.policy = policy

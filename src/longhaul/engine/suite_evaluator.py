@@ -17,13 +17,7 @@ from longhaul.core.seeds import EpisodeSeeds, ListedSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.core.task import Evaluation
 from longhaul.engine.config import EvaluateConfig
-from longhaul.engine.evaluator import (
-    OnProgress,
-    as_part,
-    figures,
-    ignore_progress,
-    play_once,
-)
+from longhaul.engine.evaluator import OnProgress, as_part, figures, ignore_progress, play_once
 from longhaul.engine.stop import Until
 from longhaul.envs.starts import STARTS, STARTS_LIMIT
 

@@ -33,10 +33,7 @@ class Summary:
     """The last episodes' spread, the task's own figures, and the shares of reward terms."""
 
     def __init__(
-        self,
-        task_figures: Callable[[Sequence[Episode]], Metrics],
-        *,
-        window: int = WINDOW,
+        self, task_figures: Callable[[Sequence[Episode]], Metrics], *, window: int = WINDOW
     ) -> None:
         self._task_figures = task_figures
         self._window = window

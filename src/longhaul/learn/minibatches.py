@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longhaul.core.policy import ActionEvaluation, Policy
-from longhaul.core.rollout import (
-    Bootstrap,
-    Memory,
-    Rollout,
-    Sequences,
-    fold_chunks,
-    unfold_chunks,
-)
+from longhaul.core.rollout import Bootstrap, Memory, Rollout, Sequences, fold_chunks, unfold_chunks
 from longhaul.core.settings import Settings
 from longhaul.learn.config import GAMMA, OnPolicyConfig
 from longhaul.learn.returns import Trajectory, VTraceReturns, vtrace

@@ -21,6 +21,7 @@ from longhaul.learn.metrics import Tally
 
 _BACK_OFF = 0.5
 _RECOVERY = 1.1
+_SAVED = ("bad_updates", "bad_rollouts", "fault", "learning_rate_factor")
 
 
 class AdamW:
@@ -248,60 +249,53 @@ class UpdateGuard:
 
     def __init__(self, config: OnPolicyConfig) -> None:
         self._config = config
-        self._bad_updates = 0
-        self._bad_rollouts = 0
-        self._fault = ""
+        self.bad_updates = 0
+        self.bad_rollouts = 0
+        self.fault = ""
         self.learning_rate_factor = 1.0
 
     def skip(self, fault: str) -> bool:
         """Count a skipped optimizer step; return whether it was one too many."""
-        self._fault = fault
-        self._bad_updates += 1
-        return self._bad_updates >= self._config.max_bad_updates
+        self.fault = fault
+        self.bad_updates += 1
+        return self.bad_updates >= self._config.max_bad_updates
 
     def accept(self) -> None:
         """Record a finite optimizer step."""
-        self._bad_updates = 0
+        self.bad_updates = 0
 
     def fulfil(self) -> None:
         """Record a rollout that was learned from."""
-        self._bad_rollouts = 0
+        self.bad_rollouts = 0
         self.learning_rate_factor = min(1.0, self.learning_rate_factor * _RECOVERY)
 
     def roll_back(self, fault: str = "") -> None:
         """Record a rollout whose steps were undone; stop the run after too many of them."""
         self.learning_rate_factor *= _BACK_OFF
-        self._give_up(fault or self._fault, "lower learn.learning_rate or learn.max_grad_norm")
+        self._give_up(fault or self.fault, "lower learn.learning_rate or learn.max_grad_norm")
 
     def refuse(self, fault: str) -> None:
         """Record a rollout with invalid numbers; stop the run after too many of them."""
         self._give_up(fault, "see what the environment or the acting policy returned")
 
     def _give_up(self, fault: str, remedy: str) -> None:
-        self._fault = fault
-        self._bad_updates = 0
-        self._bad_rollouts += 1
-        if self._bad_rollouts >= self._config.max_bad_rollouts:
+        self.fault = fault
+        self.bad_updates = 0
+        self.bad_rollouts += 1
+        if self.bad_rollouts >= self._config.max_bad_rollouts:
             raise NumericalError(
-                f"{fault} was not finite in {self._bad_rollouts} rollouts in a row; "
+                f"{fault} was not finite in {self.bad_rollouts} rollouts in a row; "
                 f"the weights are the last finite ones; {remedy}"
             )
 
     def state_dict(self) -> State:
         """Return the counts and the present back-off."""
-        return {
-            "bad_updates": self._bad_updates,
-            "bad_rollouts": self._bad_rollouts,
-            "fault": self._fault,
-            "learning_rate_factor": self.learning_rate_factor,
-        }
+        return {name: getattr(self, name) for name in _SAVED}
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a saved state."""
-        self._bad_updates = state["bad_updates"]
-        self._bad_rollouts = state["bad_rollouts"]
-        self._fault = state["fault"]
-        self.learning_rate_factor = state["learning_rate_factor"]
+        for name in _SAVED:
+            setattr(self, name, state[name])
 
 
 def rollout_fault(rollout: Rollout) -> str | None:

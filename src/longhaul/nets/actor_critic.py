@@ -112,10 +112,7 @@ def build_policy(spec: EnvSpec, config: PolicyConfig) -> ActorCritic:
     body = _body(spec, config, images, vector)
     noise_scale = config.noise_scale if config.noisy in ("heads", "both") else 0.0
     head = action_head(
-        spec.action,
-        body.outputs,
-        noise_scale=noise_scale,
-        initial_log_std=config.initial_log_std,
+        spec.action, body.outputs, noise_scale=noise_scale, initial_log_std=config.initial_log_std
     )
     return ActorCritic(body, head, ValueHead(body.outputs, noise_scale=noise_scale))
 
@@ -134,10 +131,7 @@ def _body(spec: EnvSpec, config: PolicyConfig, images: tuple[str, ...], vector: 
 
     def mlp() -> Mlp:
         return Mlp(
-            vector.outputs,
-            config.hidden,
-            activation=config.activation,
-            noise_scale=noise_scale,
+            vector.outputs, config.hidden, activation=config.activation, noise_scale=noise_scale
         )
 
     return SeparateBody(vector, mlp(), mlp())

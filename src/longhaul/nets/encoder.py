@@ -205,10 +205,7 @@ def _image_network(part: Part, config: PolicyConfig, noise_scale: float) -> nn.M
     shape = (channels, height, width)
     if config.trunk == "impala":
         return ImpalaCnn(
-            shape,
-            outputs=config.image_features,
-            width=config.impala_width,
-            noise_scale=noise_scale,
+            shape, outputs=config.image_features, width=config.impala_width, noise_scale=noise_scale
         )
     if config.trunk == "lean":
         return LeanCnn(shape, outputs=config.image_features, noise_scale=noise_scale)
