@@ -160,7 +160,7 @@ class DiaryPolicy(Policy):
     def recurrent(self) -> bool:
         return True
 
-    def initial(self, rows: int) -> Memory:
+    def initial_state(self, rows: int) -> Memory:
         return {"age": torch.zeros(rows)}
 
     def act(

@@ -173,7 +173,7 @@ def test_rollouts_of_envs_that_answer_together_are_those_of_lockstep() -> None:
 
 def advantages(rollout: Rollout) -> Advantages:
     trajectory = Trajectory.of(rollout, rollout.reward)
-    return gae(trajectory, rollout.value, gamma=0.9, decay=0.8)
+    return gae(trajectory, rollout.value, gamma=0.9, gae_lambda=0.8)
 
 
 def recorded(rollout: Rollout) -> dict[str, Tensor]:

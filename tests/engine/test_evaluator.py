@@ -196,7 +196,7 @@ def test_memory_is_cleared_between_cases(*, greedy: bool) -> None:
 class Failing(DiaryPolicy):
     """Cannot act."""
 
-    def initial(self, rows: int) -> Memory:
+    def initial_state(self, rows: int) -> Memory:
         raise ZeroDivisionError
 
 

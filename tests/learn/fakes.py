@@ -35,7 +35,7 @@ class FakePolicy(Policy):
     def recurrent(self) -> bool:
         return self.again is not None
 
-    def initial(self, rows: int) -> Memory:
+    def initial_state(self, rows: int) -> Memory:
         if self.again is None:
             return {}
         return {"hidden": torch.zeros(rows, self.again.in_features)}
@@ -139,7 +139,7 @@ def collect(
     chunk: int,
 ) -> Rollout:
     """Act for some steps by the rules of `Rollout`."""
-    memory = policy.initial(world.rows) if world.memory is None else world.memory
+    memory = policy.initial_state(world.rows) if world.memory is None else world.memory
     fields: dict[str, list[Tensor]] = {}
     memories: list[Memory] = []
     cuts: list[Cut] = []
@@ -212,7 +212,7 @@ def _truncations(cuts: list[Cut], policy: Policy, settings: Settings, like: Tens
     step = torch.tensor([cut[0] for cut in cuts], dtype=torch.int64)
     row = torch.tensor([cut[1] for cut in cuts], dtype=torch.int64)
     if not cuts:
-        memory = {name: part[:0] for name, part in policy.initial(1).items()}
+        memory = {name: part[:0] for name, part in policy.initial_state(1).items()}
         return Bootstrap(step, row, {"x": like[:0]}, memory, torch.zeros(0))
     obs = {"x": torch.stack([cut[2] for cut in cuts])}
     memory = {name: torch.stack([cut[3][name] for cut in cuts]) for name in cuts[0][3]}

@@ -131,7 +131,7 @@ def test_the_state_holds_only_what_a_checkpoint_can_keep(make_learner: Make) -> 
 
 def test_a_foreign_state_is_refused(make_learner: Make) -> None:
     saved = make_learner(make_policy(inputs=5), CONFIG, generator()).state_dict()
-    with pytest.raises(CheckpointError, match="another policy"):
+    with pytest.raises(CheckpointError, match="different policy"):
         make_learner(make_policy(), CONFIG, generator()).load_state_dict(saved)
 
 

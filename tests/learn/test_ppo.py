@@ -25,7 +25,7 @@ def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(clip_range_v
     metrics = PPO(ours, config, generator()).update(rollout, settings_for(config))
 
     trajectory = Trajectory.of(rollout, rollout.reward)
-    advantages = gae(trajectory, rollout.value, gamma=0.99, decay=0.95)
+    advantages = gae(trajectory, rollout.value, gamma=0.99, gae_lambda=0.95)
     advantage = advantages.advantage
     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     evaluated = theirs.evaluate_actions(rollout.sequences(), settings_for(config))

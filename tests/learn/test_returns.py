@@ -154,7 +154,7 @@ def test_fast_and_slow_generalized_advantages_agree(
 ) -> None:
     trajectory = make_trajectory(**shape)  # type: ignore[arg-type]  # keys are the parameters' names
     value = torch.randn(trajectory.reward.shape, generator=torch.Generator().manual_seed(1))
-    fast = gae(trajectory, value, gamma=gamma, decay=decay)
+    fast = gae(trajectory, value, gamma=gamma, gae_lambda=decay)
     slow = slow_gae(trajectory, value, gamma, decay)
     torch.testing.assert_close(fast.advantage.double(), slow, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(fast.target.double(), slow + value.double(), rtol=1e-4, atol=1e-4)
@@ -174,7 +174,7 @@ def test_fast_and_slow_vtrace_agree(
         value,
         log_ratio,
         gamma=gamma,
-        decay=decay,
+        vtrace_lambda=decay,
         bars=bars,
     )
     target, advantage = slow_vtrace(trajectory, value, log_ratio, gamma, decay, bars)
@@ -184,7 +184,7 @@ def test_fast_and_slow_vtrace_agree(
 
 def test_gae_of_three_steps_is_as_computed_by_hand() -> None:
     trajectory = trajectory_from([1.0, 2.0, 3.0], last=4.0)
-    result = gae(trajectory, torch.tensor([[0.5], [1.0], [2.0]]), gamma=0.5, decay=0.5)
+    result = gae(trajectory, torch.tensor([[0.5], [1.0], [2.0]]), gamma=0.5, gae_lambda=0.5)
     # delta: 3 + 2 - 2 = 3;  2 + 1 - 1 = 2;  1 + 0.5 - 0.5 = 1
     assert result.advantage.flatten().tolist() == [1 + 0.25 * 2.75, 2 + 0.25 * 3, 3.0]
     assert result.target.flatten().tolist() == [2.1875, 3.75, 5.0]
@@ -194,32 +194,32 @@ def test_gae_gives_the_golden_numbers() -> None:
     """Row 34 of the checklist; the value after a terminated step, 0.7, must not matter."""
     trajectory = trajectory_from([1.0, 0.0, 2.0], terminated=(2,), last=0.7)
     value = torch.tensor([[0.2], [0.3], [0.4]])
-    found = gae(trajectory, value, gamma=0.9, decay=0.95)
+    found = gae(trajectory, value, gamma=0.9, gae_lambda=0.95)
     assert found.advantage.flatten().tolist() == pytest.approx([2.29094, 1.428, 1.6], abs=1e-5)
     assert found.target.flatten().tolist() == pytest.approx([2.49094, 1.728, 2.0], abs=1e-5)
 
 
 def test_a_terminated_step_has_no_future() -> None:
     trajectory = trajectory_from([1.0, 1.0], terminated=(0,), last=9.0)
-    result = gae(trajectory, torch.zeros(2, 1), gamma=1.0, decay=1.0)
+    result = gae(trajectory, torch.zeros(2, 1), gamma=1.0, gae_lambda=1.0)
     assert result.target.flatten().tolist() == [1.0, 10.0]
 
 
 def test_a_truncated_step_continues_with_the_value_of_its_last_observation() -> None:
     trajectory = trajectory_from([1.0, 1.0], truncated={0: 5.0}, last=9.0)
-    result = gae(trajectory, torch.zeros(2, 1), gamma=1.0, decay=1.0)
+    result = gae(trajectory, torch.zeros(2, 1), gamma=1.0, gae_lambda=1.0)
     assert result.target.flatten().tolist() == [6.0, 10.0]
 
 
 def test_a_truncation_in_the_last_step_hides_the_next_episode() -> None:
     trajectory = trajectory_from([1.0, 1.0], truncated={1: 5.0}, last=9.0)
-    result = gae(trajectory, torch.zeros(2, 1), gamma=1.0, decay=1.0)
+    result = gae(trajectory, torch.zeros(2, 1), gamma=1.0, gae_lambda=1.0)
     assert result.target.flatten().tolist() == [7.0, 6.0]
 
 
 def test_a_step_both_terminated_and_truncated_has_no_future() -> None:
     trajectory = trajectory_from([1.0, 1.0], terminated=(0,), truncated={0: 5.0})
-    result = gae(trajectory, torch.zeros(2, 1), gamma=1.0, decay=1.0)
+    result = gae(trajectory, torch.zeros(2, 1), gamma=1.0, gae_lambda=1.0)
     assert result.target.flatten().tolist() == [1.0, 1.0]
 
 
@@ -227,8 +227,8 @@ def test_an_absent_step_is_as_if_it_were_not_there() -> None:
     value = torch.tensor([[0.3], [7.0], [0.4]])
     with_gap = trajectory_from([1.0, 50.0, 2.0], absent=(1,), last=3.0)
     without = trajectory_from([1.0, 2.0], last=3.0)
-    gap = gae(with_gap, value, gamma=0.9, decay=0.8)
-    plain = gae(without, value[[0, 2]], gamma=0.9, decay=0.8)
+    gap = gae(with_gap, value, gamma=0.9, gae_lambda=0.8)
+    plain = gae(without, value[[0, 2]], gamma=0.9, gae_lambda=0.8)
     torch.testing.assert_close(gap.advantage[[0, 2]], plain.advantage)
     assert gap.advantage[1].item() == 0.0
 
@@ -236,11 +236,11 @@ def test_an_absent_step_is_as_if_it_were_not_there() -> None:
 def test_a_lost_step_counts_for_nothing_and_lends_its_value_to_the_one_before() -> None:
     value = torch.tensor([[0.5], [4.0], [0.25]])
     trajectory = trajectory_from([1.0, 50.0, 2.0], lost=(1,), last=3.0)
-    result = gae(trajectory, value, gamma=0.5, decay=0.5)
+    result = gae(trajectory, value, gamma=0.5, gae_lambda=0.5)
     # delta: 2 + 1.5 - 0.25 = 3.25;  lost;  1 + 2 - 0.5 = 2.5
     assert result.advantage.flatten().tolist() == [2.5, 0.0, 3.25]
     assert result.target.flatten().tolist() == [3.0, 4.0, 3.5]
-    traced = vtrace(trajectory, value, torch.zeros(3, 1), gamma=0.5, decay=0.5)
+    traced = vtrace(trajectory, value, torch.zeros(3, 1), gamma=0.5, vtrace_lambda=0.5)
     torch.testing.assert_close(traced.target, result.target)
     assert traced.rho.flatten().tolist() == [1.0, 0.0, 1.0]
 
@@ -249,8 +249,8 @@ def test_nothing_an_absent_row_reports_matters() -> None:
     trajectory = trajectory_from([1.0, math.nan, 2.0], absent=(1,), last=3.0)
     value = torch.tensor([[0.3], [math.nan], [0.4]])
     ratio = torch.tensor([[0.1], [math.inf], [-0.1]])
-    traced = vtrace(trajectory, value, ratio, gamma=0.9, decay=1.0)
-    assert torch.isfinite(gae(trajectory, value, gamma=0.9, decay=0.8).advantage).all()
+    traced = vtrace(trajectory, value, ratio, gamma=0.9, vtrace_lambda=1.0)
+    assert torch.isfinite(gae(trajectory, value, gamma=0.9, gae_lambda=0.8).advantage).all()
     assert torch.isfinite(traced.advantage).all()
     assert torch.isfinite(traced.target[[0, 2]]).all()
 
@@ -258,7 +258,7 @@ def test_nothing_an_absent_row_reports_matters() -> None:
 def test_on_policy_vtrace_gives_the_discounted_return() -> None:
     trajectory = trajectory_from([1.0, 2.0, 4.0], last=8.0)
     value = torch.tensor([[0.1], [0.2], [0.3]])
-    traced = vtrace(trajectory, value, torch.zeros(3, 1), gamma=0.5, decay=1.0)
+    traced = vtrace(trajectory, value, torch.zeros(3, 1), gamma=0.5, vtrace_lambda=1.0)
     # 4 + 8/2 = 8;  2 + 8/2 = 6;  1 + 6/2 = 4
     torch.testing.assert_close(traced.target.flatten(), torch.tensor([4.0, 6.0, 8.0]))
     torch.testing.assert_close(traced.advantage, traced.target - value)
@@ -268,7 +268,7 @@ def test_a_ratio_of_zero_leaves_the_value_as_it_is() -> None:
     trajectory = trajectory_from([1.0, 2.0], last=3.0)
     value = torch.tensor([[0.5], [0.7]])
     ratio = torch.full((2, 1), -math.inf)
-    traced = vtrace(trajectory, value, ratio, gamma=0.9, decay=1.0)
+    traced = vtrace(trajectory, value, ratio, gamma=0.9, vtrace_lambda=1.0)
     torch.testing.assert_close(traced.target, value)
     assert traced.rho.flatten().tolist() == [0.0, 0.0]
 
@@ -276,15 +276,19 @@ def test_a_ratio_of_zero_leaves_the_value_as_it_is() -> None:
 def test_an_enormous_ratio_is_clipped_without_overflow() -> None:
     trajectory = trajectory_from([1.0, 2.0], last=3.0)
     ratio = torch.full((2, 1), 1000.0)
-    traced = vtrace(trajectory, torch.zeros(2, 1), ratio, gamma=0.9, decay=1.0, bars=(2.0, 1.0))
+    traced = vtrace(
+        trajectory, torch.zeros(2, 1), ratio, gamma=0.9, vtrace_lambda=1.0, bars=(2.0, 1.0)
+    )
     torch.testing.assert_close(traced.rho.flatten(), torch.tensor([2.0, 2.0]))
 
 
 def test_on_policy_vtrace_with_decay_gives_the_targets_of_gae() -> None:
     trajectory = make_trajectory(3, 10, 4, ends=0.2, absent=0.2)
     value = torch.randn(10, 4, generator=torch.Generator().manual_seed(2))
-    traced = vtrace(trajectory, value, torch.zeros(10, 4), gamma=0.97, decay=0.8)
-    torch.testing.assert_close(traced.target, gae(trajectory, value, gamma=0.97, decay=0.8).target)
+    traced = vtrace(trajectory, value, torch.zeros(10, 4), gamma=0.97, vtrace_lambda=0.8)
+    torch.testing.assert_close(
+        traced.target, gae(trajectory, value, gamma=0.97, gae_lambda=0.8).target
+    )
 
 
 def test_gae_equals_that_of_stable_baselines() -> None:
@@ -302,7 +306,7 @@ def test_gae_equals_that_of_stable_baselines() -> None:
     buffer.rewards[:], buffer.values[:] = trajectory.reward.numpy(), value.numpy()
     buffer.episode_starts[1:] = ended[:-1]
     buffer.compute_returns_and_advantage(trajectory.last_value, ended[-1].astype(np.float32))
-    ours = gae(trajectory, value, gamma=0.95, decay=0.9)
+    ours = gae(trajectory, value, gamma=0.95, gae_lambda=0.9)
     torch.testing.assert_close(ours.advantage, torch.from_numpy(buffer.advantages))
     torch.testing.assert_close(ours.target, torch.from_numpy(buffer.returns))
 

@@ -35,7 +35,7 @@ def test_one_step_is_that_of_the_plain_formula_and_torchs_optimizer(*, memory: b
             last_value=theirs.value(last.obs, last.memory, settings),
         )
         log_ratio = torch.where(chosen, log_prob - rollout.log_prob, 0.0)
-        traced = vtrace(trajectory, value, log_ratio, gamma=0.99, decay=1.0)
+        traced = vtrace(trajectory, value, log_ratio, gamma=0.99, vtrace_lambda=1.0)
     loss = (
         -(traced.rho * traced.advantage * log_prob)[chosen].mean()
         - 0.02 * entropy[chosen].mean()

@@ -64,7 +64,7 @@ def roll(
     """Act for some steps with episodes that end at random; continue from `memory` if given."""
     source = torch.Generator().manual_seed(seed)
     policy.set_noise(noise_seed)
-    memory = before = policy.initial(rows) if memory is None else memory
+    memory = before = policy.initial_state(rows) if memory is None else memory
     started = torch.rand(steps, rows, generator=source) < 0.2
     obs = random_obs(spec, (steps, rows), source)
     acts: list[Act] = []

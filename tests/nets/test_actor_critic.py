@@ -203,7 +203,7 @@ def test_only_policies_with_a_core_are_recurrent() -> None:
     for core in CORES:
         policy = make(spec, dataclasses.replace(SMALL, core=core))
         assert policy.recurrent is (core != "none")
-        memory = policy.initial(3)
+        memory = policy.initial_state(3)
         assert all(part.shape[0] == 3 and not part.any() for part in memory.values())
 
 
@@ -217,7 +217,7 @@ def test_vectors_get_a_separate_value_network_and_images_share_one() -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        (PolicyConfig(trunk="nature"), "reads images"),
+        (PolicyConfig(trunk="nature"), "needs images"),
         (PolicyConfig(core="gru", value_network="separate"), "policy.core = 'gru'"),
         (PolicyConfig(hidden=(), noisy="trunk"), "policy.hidden is empty"),
         (PolicyConfig(joint=(8,)), "policy.joint"),

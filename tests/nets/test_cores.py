@@ -52,7 +52,7 @@ def stepped(core: SequenceCore, memory: Memory) -> tuple[Tensor, Memory]:
 def warm(core: SequenceCore) -> Memory:
     """Return a memory in mid-episode."""
     with torch.no_grad():
-        return stepped(core, core.initial(ROWS))[1]
+        return stepped(core, core.initial_state(ROWS))[1]
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm", "transformer"])
@@ -158,7 +158,7 @@ def test_the_transformer_equals_a_literal_one() -> None:
     assert isinstance(core, Transformer)
     features, started = episodes()
     with torch.no_grad():
-        found, _ = core.sequence(features, core.initial(ROWS), started)
+        found, _ = core.sequence(features, core.initial_state(ROWS), started)
         for row in range(ROWS):
             inputs: list[list[Tensor]] = [[] for _ in core.layers]
             for t in range(STEPS):
@@ -181,6 +181,6 @@ def test_nothing_of_an_earlier_episode_is_remembered(kind: str) -> None:
     changed[:3] += 1.0
     with torch.no_grad():
         one, _ = core.sequence(features, warm(core), started)
-        other, _ = core.sequence(changed, core.initial(ROWS), started)
+        other, _ = core.sequence(changed, core.initial_state(ROWS), started)
     assert torch.equal(one[3:], other[3:])
     assert not torch.equal(one[:3], other[:3])

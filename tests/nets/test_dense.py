@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from longhaul.nets.config import Activation
-from longhaul.nets.dense import feed_forward
-from longhaul.nets.mlp import Mlp
+from longhaul.nets.dense import Mlp, feed_forward
 
 PLAIN = {"tanh": torch.tanh, "relu": torch.relu, "silu": F.silu, "gelu": F.gelu}
 

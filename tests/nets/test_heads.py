@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.distributions import Categorical, Independent, Normal
 
-from longhaul.nets import heads as categorical
+from longhaul.nets import heads
 from longhaul.nets.heads import CategoricalHead, GaussianHead, MultiDiscreteHead
 
 
@@ -28,7 +28,7 @@ def test_log_probability_and_entropy_equal_torch(seed: int, count: int, scale: f
     choice = torch.randint(0, count, (6,), generator=source)
     weight = torch.randn(6, generator=source)
     expected = Categorical(logits=logits)
-    log_prob, entropy = categorical.evaluate_actions(logits, choice)
+    log_prob, entropy = heads.evaluate_choice(logits, choice)
     torch.testing.assert_close(log_prob, expected.log_prob(choice), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(entropy, expected.entropy(), atol=1e-5, rtol=1e-5)
     assert_same_gradients(
@@ -45,12 +45,12 @@ def test_masks_leave_a_distribution_over_the_allowed(seed: int, count: int) -> N
     logits = torch.randn(1, count, generator=source).requires_grad_()
     mask = torch.rand(1, count, generator=source) < 0.5
     mask[0, seed % count] = True
-    masked = categorical.apply_mask(logits, mask)
-    choice, log_prob = categorical.choose(masked, categorical.draw_uniform(masked, source))
+    masked = heads.masked_logits(logits, mask)
+    choice, log_prob = heads.choose(masked, heads.uniform_like(masked, source))
     assert mask[0, choice]
     allowed = Categorical(logits=logits[mask])
     torch.testing.assert_close(log_prob[0], allowed.log_prob(mask[0, :choice].sum()))
-    evaluated, entropy = categorical.evaluate_actions(masked, choice)
+    evaluated, entropy = heads.evaluate_choice(masked, choice)
     torch.testing.assert_close(evaluated, log_prob)
     torch.testing.assert_close(entropy[0], allowed.entropy())
     (grad,) = torch.autograd.grad(evaluated.sum() + entropy.sum(), logits)
@@ -60,18 +60,18 @@ def test_masks_leave_a_distribution_over_the_allowed(seed: int, count: int) -> N
 
 def test_a_forbidden_choice_never_wins_whatever_is_drawn() -> None:
     logits = torch.tensor([[50.0, -200.0, 80.0]])
-    masked = categorical.apply_mask(logits, torch.tensor([[False, True, False]]))
+    masked = heads.masked_logits(logits, torch.tensor([[False, True, False]]))
     for low in (1e-30, 0.5, 1.0 - 2.0**-24):
         for high in (1e-30, 0.5, 1.0 - 2.0**-24):
-            choice, log_prob = categorical.choose(masked, torch.tensor([[high, low, high]]))
+            choice, log_prob = heads.choose(masked, torch.tensor([[high, low, high]]))
             assert choice.item() == 1
             assert log_prob.item() == 0.0
 
 
 def test_a_row_that_allows_nothing_is_uniform_and_teaches_nothing() -> None:
     logits = torch.randn(2, 4).requires_grad_()
-    masked = categorical.apply_mask(logits, torch.zeros(2, 4, dtype=torch.bool))
-    log_prob, entropy = categorical.evaluate_actions(masked, torch.tensor([1, 3]))
+    masked = heads.masked_logits(logits, torch.zeros(2, 4, dtype=torch.bool))
+    log_prob, entropy = heads.evaluate_choice(masked, torch.tensor([1, 3]))
     torch.testing.assert_close(log_prob.exp(), torch.full((2,), 0.25))
     torch.testing.assert_close(entropy.exp(), torch.full((2,), 4.0))
     (grad,) = torch.autograd.grad(log_prob.sum() + entropy.sum(), logits)
@@ -82,7 +82,7 @@ def test_choices_come_as_often_as_their_probability() -> None:
     source = torch.Generator().manual_seed(12)
     logits = torch.tensor([0.0, 1.0, -1.0, 2.0])
     rows = logits.expand(40_000, 4)
-    choice, _ = categorical.choose(rows, categorical.draw_uniform(rows, source))
+    choice, _ = heads.choose(rows, heads.uniform_like(rows, source))
     share = torch.bincount(choice, minlength=4) / 40_000
     torch.testing.assert_close(share, torch.softmax(logits, 0), atol=0.01, rtol=0.0)
 
@@ -100,7 +100,7 @@ def test_several_choices_equal_several_distributions(masked: bool) -> None:  # n
         mask[:, [0, 3, 5]] = True
     action, log_prob, _ = head.act(outputs, mask, torch.Generator().manual_seed(3))
     assert action.shape == (20, 3)
-    parts = head.logits(outputs, mask).split((3, 2, 4), 1)
+    parts = heads.masked_logits(outputs, mask).split((3, 2, 4), 1)
     expected = [Categorical(logits=part) for part in parts]
     total = sum(one.log_prob(action[:, index]) for index, one in enumerate(expected))
     torch.testing.assert_close(log_prob, total)

@@ -12,9 +12,9 @@ from longhaul.nets.encoder import image_warnings
 @pytest.mark.parametrize(
     ("part", "remedy"),
     [
-        (Part((64, 64), "uint8"), "show it as (height, width, channels) = (64, 64, 1)"),
-        (Part((3, 64, 64)), "is float32, so it is read by an MLP; show it as uint8"),
-        (Part((64, 64, 3)), "is float32, so it is read by an MLP; show it as uint8"),
+        (Part((64, 64), "uint8"), "return it as (height, width, channels) = (64, 64, 1)"),
+        (Part((3, 64, 64)), "is float32, so it is read by an MLP; return it as uint8"),
+        (Part((64, 64, 3)), "is float32, so it is read by an MLP; return it as uint8"),
         (Part((3, 20, 20), "uint8"), "set policy.trunk = 'impala'"),
     ],
 )

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longhaul.core.spaces import Part
-from longhaul.nets.dense import RunningNormaliser
+from longhaul.nets.dense import RunningNormalizer
 from longhaul.nets.encoder import Vector
 
 
@@ -22,7 +22,7 @@ def test_any_split_into_batches_gives_numpys_mean_and_variance(
     seed: int, sizes: list[int], offset: float
 ) -> None:
     seen = np.random.default_rng(seed).normal(offset, 3.0, (sum(sizes), 2)).astype(np.float32)
-    normalizer = RunningNormaliser((2,))
+    normalizer = RunningNormalizer((2,))
     for batch in torch.from_numpy(seen).split(sizes):
         normalizer.observe(batch)
     assert normalizer.count.item() == len(seen)
@@ -33,14 +33,14 @@ def test_any_split_into_batches_gives_numpys_mean_and_variance(
 
 
 def test_observations_come_out_standard_and_clipped() -> None:
-    normalizer = RunningNormaliser((1,), clip=2.0)
+    normalizer = RunningNormalizer((1,), clip=2.0)
     normalizer.observe(torch.tensor([[1.0], [3.0]]))
     found = normalizer(torch.tensor([[2.0], [3.0], [100.0], [-100.0]]))
     torch.testing.assert_close(found, torch.tensor([[0.0], [1.0], [2.0], [-2.0]]))
 
 
 def test_observations_that_are_not_finite_change_nothing() -> None:
-    normalizer = RunningNormaliser((2,))
+    normalizer = RunningNormalizer((2,))
     normalizer.observe(torch.tensor([[1.0, 2.0], [float("nan"), 0.0], [float("inf"), 0.0]]))
     assert normalizer.count.item() == 1
     assert torch.equal(normalizer.mean, torch.tensor([1.0, 2.0], dtype=torch.float64))

@@ -59,13 +59,13 @@ class Taught:
         """Return the value of one observation, for a policy without memory."""
         with torch.no_grad():
             shown = {"obs": torch.tensor([obs])}
-            return float(self.policy.value(shown, self.policy.initial(1), self.settings))
+            return float(self.policy.value(shown, self.policy.initial_state(1), self.settings))
 
     def action(self, *obs: float, mask: Tensor | None = None) -> Tensor:
         """Return the most likely action at one observation, for a policy without memory."""
         with torch.no_grad():
             shown = {"obs": torch.tensor([obs])}
-            memory = self.policy.initial(1)
+            memory = self.policy.initial_state(1)
             return self.policy.act(shown, memory, self.settings, mask=mask).action[0]
 
     def mean_return(self, episodes: int = 100) -> float:

@@ -52,7 +52,7 @@ class Policy(nn.Module, ABC):
         """Whether there is a memory; sequences must then be kept together."""
 
     @abstractmethod
-    def initial(self, rows: int) -> Memory:
+    def initial_state(self, rows: int) -> Memory:
         """Return the memory of rows that begin an episode: zeros."""
 
     @abstractmethod

@@ -24,11 +24,10 @@ Rows = NDArray[np.int64]
 
 
 class AsyncRolloutBuffer(RolloutBuffer):
-    """A record in which every row has a step of its own.
+    """A record in which every row counts its steps separately.
 
-    A row's steps follow each other without a gap, whatever happened in between elsewhere, so that
-    its sequence is the one it would have had in lockstep. Rows that took fewer steps are inactive
-    for the rest of the rollout.
+    A row's steps follow each other without a gap: its sequence is the one it would have had in
+    lockstep. Rows that took fewer steps are inactive for the rest of the rollout.
     """
 
     def __init__(
@@ -37,7 +36,7 @@ class AsyncRolloutBuffer(RolloutBuffer):
         super().__init__(env, memory, steps=steps, chunk=chunk, device=device)
         self._steps = steps
         self._cursor = np.zeros(env.rows, np.int64)
-        # What is never written is looked at all the same, though nothing is learned from it.
+        # Steps that are never written are evaluated too, though not learned from.
         for part in (*self._obs.values(), self._action, self._numbers, self._flags):
             part[...] = 0
         if self._mask is not None:
@@ -109,10 +108,10 @@ class AsyncRolloutBuffer(RolloutBuffer):
 
 
 class FirstComeCollector(RolloutCollector):
-    """Acts wherever an answer has come, as soon as a share of the environments has answered.
+    """Acts in the envs that have answered, as soon as a share of all envs has.
 
-    A rollout ends when the fastest row has taken its last step; the actions under way are waited
-    for, so that none is left over for the next policy and a state can be saved between rollouts.
+    A rollout ends when the fastest row has taken its last step. Actions under way are waited for:
+    none is left for the next policy, and a state can be saved between rollouts.
     """
 
     def __init__(

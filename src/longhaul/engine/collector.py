@@ -1,4 +1,4 @@
-"""Stepping a vector env with a policy and writing down what happened."""
+"""Stepping a vector env with a policy and recording the steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from longhaul.runs.monitor.stalls import ProgressSignal
 
 
 class RolloutShape(TypedDict):
-    """How long a rollout is, and who hears of its steps."""
+    """The length of a rollout, and the signal that reports its steps."""
 
     steps: int
     chunk: int
@@ -29,14 +29,10 @@ class RolloutShape(TypedDict):
 
 
 class RolloutCollector:
-    """Brings rollouts by the policy as it is at the moment of asking."""
+    """Collects rollouts with the present weights of the policy."""
 
     def __init__(
-        self,
-        env: VectorEnv,
-        policy: Policy,
-        seeds: Seeds,
-        **rollout: Unpack[RolloutShape],
+        self, env: VectorEnv, policy: Policy, seeds: Seeds, **rollout: Unpack[RolloutShape]
     ) -> None:
         self.env = env
         self.policy = policy
@@ -47,14 +43,14 @@ class RolloutCollector:
             seeds.integer("collect", "actions")
         )
         self._noise = seeds.generator("collect", "noise")
-        self._memory: Memory = policy.initial(env.rows)
+        self._memory: Memory = policy.initial_state(env.rows)
         self._begun = False
         self.step_times = StepTimes()
         self._env_times = EnvTimes(env)
         self._signal = rollout.get("signal") or ProgressSignal()
 
     def draw_apart(self, seeds: Seeds, *stream: int) -> None:
-        """Draw actions from a stream of its own, as one collector of several.
+        """Draw actions from a separate stream, as one collector of several.
 
         The parameter noise stays the same for all of them.
         """

@@ -49,8 +49,8 @@ class EvaluateConfig:
     seed: int = 20_000_003
     """Where the evaluation's episode seeds come from; independent of the run's seed."""
     suite: str = ""
-    """For tasks with suites of their own: the one played during training; empty takes the task's
-    choice. `episodes` and `final_episodes` then do not count, a suite has its own length."""
+    """For tasks with suites: the one played during training; empty takes the task's choice.
+    `episodes` and `final_episodes` are then ignored; the suite sets the number."""
     final_suites: tuple[str, ...] = ()
     """The suites reported at the end of the run; empty takes the task's choice."""
     rotate: bool = False
@@ -104,7 +104,7 @@ METRICS = (
     Metric("eval/episodes", "episodes played in the evaluation"),
     Metric("eval/<figure>", "mean of a figure the env gives at an episode's end, as is_success"),
 )
-"""Rows of metrics.jsonl: they depend on the run's course alone and on no clock."""
+"""Columns of metrics.jsonl: they do not depend on a clock."""
 
 TIMINGS = (
     Metric("time/wall", "when the iteration ended, since 1970", "s"),
@@ -125,24 +125,6 @@ TIMINGS = (
     Metric("time/env_step_p90_ms", "90th percentile of those times", "ms"),
     Metric("time/env_step_p99_ms", "99th percentile of those times", "ms"),
     Metric("time/env_step_max_ms", "longest of those times", "ms"),
-    Metric("mem/rss", "resident memory of the trainer", "bytes"),
-    Metric("mem/uss", "memory of the trainer that nobody shares", "bytes"),
-    Metric("mem/workers_rss", "resident memory of all its processes together", "bytes"),
-    Metric("mem/workers_uss", "memory of those processes that nobody shares", "bytes"),
-    Metric("mem/worker_rss_max", "resident memory of the greatest of those processes", "bytes"),
-    Metric("mem/system_percent", "memory of the machine in use", "%"),
-    Metric("mem/processes", "processes of the trainer that live"),
-    Metric("cpu/trainer_percent", "processor time of the trainer; 100 is one core", "%"),
-    Metric("cpu/workers_percent", "processor time of all its processes; 100 is one core", "%"),
-    Metric("cpu/system_percent", "how busy all cores of the machine are", "%"),
-    Metric("cpu/trainer_percent_mean", "mean of the last 100 looks at the trainer", "%"),
-    Metric("gpu/count", "graphics cards, where nvidia-ml-py finds any"),
-    Metric("gpu/<number>_percent", "how busy a card is", "%"),
-    Metric("gpu/<number>_percent_mean", "mean of the last 100 looks at it", "%"),
-    Metric("gpu/<number>_memory", "memory of a card in use", "bytes"),
-    Metric("gpu/<number>_memory_total", "memory of a card", "bytes"),
-    Metric("gpu/<number>_allocated", "memory torch has taken on a card for tensors", "bytes"),
-    Metric("gpu/<number>_reserved", "memory torch keeps on a card", "bytes"),
     Metric("time/env_step_ms_median", "mean step of the environment in the middle", "ms"),
     Metric("time/env_step_ms_slowest", "mean step of the slowest environment", "ms"),
     Metric("time/env_slowest", "number of that environment"),
@@ -152,4 +134,4 @@ TIMINGS = (
     Metric("time/replay_weight_ms", "time spent on importance weights", "ms"),
     Metric("time/replay_gather_ms", "time spent copying the chosen sequences", "ms"),
 )
-"""Rows of timings.jsonl: everything that depends on a clock."""
+"""Columns of timings.jsonl: everything that depends on a clock."""

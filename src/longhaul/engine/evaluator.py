@@ -1,10 +1,9 @@
-"""Measuring a policy on fixed episodes, repeatable to the digit."""
+"""Measuring a policy on fixed episodes, exactly repeatable."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -23,29 +22,20 @@ from longhaul.envs.starts import STARTS
 
 MakeEnv = Callable[[EpisodeSeeds, int], VectorEnv]
 OnProgress = Callable[[int, int], None]
-"""Called after every step with the episodes that are over and all there are; may raise to end."""
+"""Called after every step with the finished episodes and their total; may raise to stop."""
 
 
 def ignore_progress(done: int, total: int) -> None:
-    """Take no interest in how far an evaluation has come."""
+    """Ignore the progress of an evaluation."""
 
 
 def as_part(on_progress: OnProgress, before: int, total: int) -> OnProgress:
-    """Return what reports a part's episodes as those after `before` others, of `total` in all."""
+    """Return a callback that counts a part's episodes after `before` others, of `total`."""
     return lambda done, _: on_progress(before + done, total)
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """What the policy of some rows is given to act on."""
-
-    obs: TensorTree
-    memory: Memory
-    mask: Tensor | None
-
-
 class CaseDraws:
-    """Draws the actions of each case from a generator of its own, whoever plays beside it."""
+    """Draws the actions of each case from a separate generator, independent of other cases."""
 
     def __init__(self, seeds: Seeds, cases: ListedSeeds, *, device: torch.device) -> None:
         self._seeds = seeds
@@ -76,9 +66,9 @@ def play(
 ) -> tuple[Episode, ...]:
     """Return one episode per listed seed, in the order of the list.
 
-    Each env plays the cases dealt to it; an env that has finished its share keeps stepping
-    unread, so that short episodes are never favored over long ones. Without draws, the most
-    likely actions are taken. An episode that its env failed to finish is left out.
+    Each env plays the cases assigned to it. An env that has finished its share keeps stepping
+    unread: short episodes are not favored over long ones. Without draws, the most likely actions
+    are taken. An episode that its env failed to finish is left out.
     """
     wanted = len(cases.listed)
     done: dict[int, Episode] = {}
@@ -86,18 +76,13 @@ def play(
     env.configure(settings)
     env.reset()
     policy.set_noise(NO_NOISE)
-    memory = policy.initial(env.rows)
+    memory = policy.initial_state(env.rows)
     device = next(policy.parameters()).device
     with torch.inference_mode():
         while len(done) + len(failed) < wanted:
-            sight = sight_of(env, memory, device)
-            act = policy.act(
-                sight.obs,
-                sight.memory,
-                settings,
-                mask=sight.mask,
-                generator=None if draws is None else draws.generators,
-            )
+            obs, memory, mask = policy_inputs(env, memory, device)
+            generators = None if draws is None else draws.generators
+            act = policy.act(obs, memory, settings, mask=mask, generator=generators)
             memory = act.memory
             step = env.step(act.action.cpu().numpy())
             failed |= _failed_cases(step.events, cases, draws)
@@ -111,6 +96,24 @@ def play(
     if not done:
         raise EnvError(f"{env.spec.id} failed in all {wanted} episodes of the evaluation")
     return tuple(done[case] for case in range(wanted) if case in done)
+
+
+def play_once(
+    env: VectorEnv,
+    policy: Policy,
+    settings: Settings,
+    *,
+    cases: ListedSeeds,
+    draws: Seeds | None,
+    on_progress: OnProgress,
+) -> tuple[Episode, ...]:
+    """Play the cases, drawing actions from these seeds, if any, and close the env."""
+    device = next(policy.parameters()).device
+    drawn = None if draws is None else CaseDraws(draws, cases, device=device)
+    try:
+        return play(env, policy, settings, cases=cases, draws=drawn, on_progress=on_progress)
+    finally:
+        env.close()
 
 
 def _failed_cases(
@@ -130,10 +133,12 @@ def _failed_cases(
     return failed
 
 
-def sight_of(env: VectorEnv, memory: Memory, device: torch.device) -> Sight:
-    """Return what all rows see, with the memory of those that begin an episode cleared."""
+def policy_inputs(
+    env: VectorEnv, memory: Memory, device: torch.device
+) -> tuple[TensorTree, Memory, Tensor | None]:
+    """Return observations, memory and mask of all rows; memory is cleared at episode starts."""
     slots = env.slots
-    return Sight(
+    return (
         {name: torch.from_numpy(part).to(device) for name, part in slots.obs.items()},
         clear_started(memory, torch.from_numpy(slots.started).to(device)),
         None if slots.mask is None else torch.from_numpy(slots.mask).to(device),
@@ -180,7 +185,7 @@ class EpisodeEvaluator:
         return figures(self.last)
 
     def take_notes(self) -> Sequence[Event]:
-        """Return nothing: episodes of listed seeds can be played again at any time."""
+        """Return nothing: episodes of listed seeds can be played again."""
         return ()
 
     def episodes(
@@ -188,20 +193,14 @@ class EpisodeEvaluator:
     ) -> tuple[Episode, ...]:
         """Return `count` episodes of the present policy."""
         if STARTS.name in settings:
-            # The cases are seeds; a start dealt to whoever resets first would replace one of them.
+            # The cases are seeds; a start given to the env that resets first would replace one.
             settings = settings.with_([STARTS.to(())])
         seeds = Seeds(self._config.seed)
         listed = tuple(seeds.integer("case", number) for number in range(count))
         num_envs = min(self._config.num_envs, count)
         cases = ListedSeeds(listed, num_envs)
         env = self._make_env(cases, num_envs)
-        draws = None
-        if not self._config.greedy:
-            device = next(self._policy.parameters()).device
-            draws = CaseDraws(seeds, cases, device=device)
-        try:
-            return play(
-                env, self._policy, settings, cases=cases, draws=draws, on_progress=on_progress
-            )
-        finally:
-            env.close()
+        draws = None if self._config.greedy else seeds
+        return play_once(
+            env, self._policy, settings, cases=cases, draws=draws, on_progress=on_progress
+        )

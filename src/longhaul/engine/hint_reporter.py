@@ -1,4 +1,4 @@
-"""Reporting what is wrong while a run goes on: to its logs, and to the display."""
+"""Reporting hints during a run: to its logs and to the display."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Report = Callable[[Progress, Hint], None]
 
 
 def report_nowhere(progress: Progress, hint: Hint) -> None:
-    """Keep a hint from being shown; it is in the logs all the same."""
+    """Show nothing; the hint is still logged."""
 
 
 class HintReporter(RunListener):
     """Consults the rules once an iteration; a part of the checkpoint.
 
     The loop asks `of` for hints without a clock, which go into the events. Rules with a clock see
-    the timings, as a listener of the run. What they say depends on this process and machine, so it
-    goes into the sessions: the events of two runs of one config are the same byte for byte.
+    the timings, as a listener of the run. Their hints depend on this process and machine, so they
+    go into the sessions: the events of two runs of one config are the same byte for byte.
     """
 
     def __init__(
@@ -36,14 +36,14 @@ class HintReporter(RunListener):
         self._note = note
 
     def of(self, view: View) -> tuple[Hint, ...]:
-        """Return what is worth saying about this iteration, for the run's events."""
+        """Return this iteration's hints, for the run's events."""
         said = self._hints.take(view.progress, view.metrics)
         for hint in said:
             self._show(view.progress, hint)
         return said
 
     def iteration(self, recorded: Recorded) -> None:
-        """Show and note what the rules with a clock say."""
+        """Show and log the hints of rules with a clock."""
         for hint in self._hints.take_timed(recorded.progress, recorded.values):
             self._show(recorded.progress, hint)
             self._note(recorded.progress, hint)

@@ -1,4 +1,4 @@
-"""The record of one rollout while it is being made."""
+"""The buffer that records one rollout."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from longhaul.core.settings import Settings
 class RolloutBuffer:
     """Arrays for T steps of N rows, written step by step.
 
-    Tensors and arrays share their memory: writing a NumPy row costs a fraction of a tensor one,
-    and the tensors are made outside inference mode, so that the learner may keep them.
+    Tensors and arrays share their memory: writing a NumPy row costs a fraction of a tensor one.
+    The tensors are made outside inference mode, as the learner needs them.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class RolloutBuffer:
         """Return the rollout; `memory` is the policy's after the last step."""
         _spread_losses(self._flags)
         started, active, terminated, truncated, forced, lost = torch.from_numpy(self._flags)
-        # What the policy would have done is not what was done: that was certain.
+        # A forced action was certain: log 1 = 0.
         self._numbers[0][self._flags[4]] = 0.0
         log_prob, value, reward = torch.from_numpy(self._numbers)
         steps, rows = reward.shape

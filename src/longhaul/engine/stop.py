@@ -39,7 +39,7 @@ def after_iterations(total: int) -> Until:
 
 
 def at_the_end(*, steps: int, iterations: int) -> Until:
-    """Stop when the run is over: after so many iterations, or steps where those are 0."""
+    """Stop after this many iterations, or after this many steps if `iterations` is 0."""
     if not iterations:
         return after_steps(steps)
     return lambda progress: FINISHED_ITERATIONS if progress.iteration >= iterations else None

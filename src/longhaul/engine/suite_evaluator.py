@@ -1,4 +1,4 @@
-"""Measuring a policy on the suites its task brings."""
+"""Measuring a policy on the suites of its task."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from longhaul.core.seeds import EpisodeSeeds, ListedSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.core.task import Evaluation
 from longhaul.engine.config import EvaluateConfig
-from longhaul.engine.evaluator import CaseDraws, OnProgress, as_part, figures, ignore_progress, play
+from longhaul.engine.evaluator import OnProgress, as_part, figures, ignore_progress, play_once
 from longhaul.engine.stop import Until
 from longhaul.envs.starts import STARTS, STARTS_LIMIT
 
@@ -61,8 +61,8 @@ class Wave:
 def waves(suite: Suite, most: int) -> tuple[Wave, ...]:
     """Return how the cases of a suite are dealt to at most so many envs, or to batched ones.
 
-    Envs whose cases have starts of their own play one case each: starts are dealt in the order of
-    the envs. Others go on with the next case, so that nobody waits for the longest episode.
+    Envs whose cases have starts play one case each: starts are dealt in the order of the envs.
+    Others go on with the next case and do not wait for the longest episode.
     """
     cases = suite.cases
     with_start = sum(case.start is not None for case in cases)
@@ -77,7 +77,7 @@ def waves(suite: Suite, most: int) -> tuple[Wave, ...]:
 
 
 class SuiteEvaluator:
-    """Plays the same cases whenever it is asked, or other ones each time if they rotate."""
+    """Plays the same cases at each measurement, or others each time if they rotate."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class SuiteEvaluator:
         until: Until,
     ) -> None:
         if evaluation.suite is None:
-            raise ConfigError("evaluate.suite: the task brings no suites of its own")
+            raise ConfigError("evaluate.suite: the task has no suites")
         self._find = evaluation.suite
         self._make_env = make_env
         self._policy = policy
@@ -116,7 +116,7 @@ class SuiteEvaluator:
         return suite_figures(suite, episodes)
 
     def take_notes(self) -> Sequence[Event]:
-        """Return what the suites want kept of the evaluations since the last call."""
+        """Return the suites' records of the evaluations since the last call."""
         notes, self._notes = self._notes, []
         return notes
 
@@ -141,13 +141,7 @@ class SuiteEvaluator:
         settings = settings.with_(one for one in offered if one.name in settings)
         cases = ListedSeeds(tuple(case.seed for case in wave.cases), wave.envs)
         env = self._make_env(source, cases, wave.envs)
-        draws = None
-        if not self._config.greedy:
-            device = next(self._policy.parameters()).device
-            draws = CaseDraws(wave.draws(self._config.seed), cases, device=device)
-        try:
-            return play(
-                env, self._policy, settings, cases=cases, draws=draws, on_progress=on_progress
-            )
-        finally:
-            env.close()
+        draws = None if self._config.greedy else wave.draws(self._config.seed)
+        return play_once(
+            env, self._policy, settings, cases=cases, draws=draws, on_progress=on_progress
+        )

@@ -1,4 +1,4 @@
-"""What happened in a rollout, as metrics that survive a restart unchanged."""
+"""The metrics of a rollout, the same after a restart, and the times of an iteration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from longhaul.core.rollout import Rollout
 from longhaul.core.state import State
 from longhaul.envs.starts import STARTS_DEALT, STARTS_USED
 
-WINDOW = 100  # episodes; what Stable-Baselines3 averages over, so that curves compare
+WINDOW = 100  # episodes; what Stable-Baselines3 averages over, for comparable curves
 
 
 LOST_STEPS = "fault/lost_steps"
@@ -26,17 +26,14 @@ QUANTILES = (10, 50, 90, 99)
 SUCCESS = "is_success"
 """The figure Gymnasium environments give for a reached goal."""
 MOST_ACTIONS = 16
-"""Shares of actions are told of spaces up to this size."""
+"""Shares of actions are reported for spaces up to this size."""
 
 
 class Summary:
     """The last episodes' spread, the task's own figures, and the shares of reward terms."""
 
     def __init__(
-        self,
-        task_figures: Callable[[Sequence[Episode]], Metrics],
-        *,
-        window: int = WINDOW,
+        self, task_figures: Callable[[Sequence[Episode]], Metrics], *, window: int = WINDOW
     ) -> None:
         self._task_figures = task_figures
         self._window = window
@@ -68,7 +65,7 @@ class Summary:
         return {**metrics, **reward_terms(rollout), **self._task_figures(rollout.episodes)}
 
     def _running(self, rollout: Rollout) -> dict[str, float]:
-        """Return how long the episodes under way have lasted, which tells when none ever ends."""
+        """Return the ages of the episodes under way, which show it when none ever ends."""
         started = rollout.started.numpy()
         steps, rows = started.shape
         if self._ages is None or len(self._ages) != rows:
@@ -178,7 +175,7 @@ class StageTimer:
         self._gauges: list[Callable[[], Metrics]] = []
 
     def add_gauge(self, gauge: Callable[[], Metrics]) -> None:
-        """Ask somebody else for clock-dependent metrics at every lap; may be empty."""
+        """Add a source of clock-dependent metrics, read at every lap."""
         self._gauges.append(gauge)
 
     @contextmanager
@@ -237,7 +234,7 @@ CAPACITY = 10_000
 
 
 class StepTimes:
-    """Collects the times of vector steps, by one thread, and tells their spread to another."""
+    """Collects the times of vector steps in one thread, and returns their spread in another."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
@@ -249,7 +246,7 @@ class StepTimes:
 
     def take(self) -> Metrics:
         """Return the spread since the last call; nothing if no step was taken."""
-        # The list is exchanged in one step, so that the collecting thread loses none.
+        # The list is swapped in one step: the collecting thread loses none.
         taken, self._seconds = self._seconds, []
         if not taken:
             return {}

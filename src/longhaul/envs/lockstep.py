@@ -154,17 +154,18 @@ class Lockstep(ABC):
 
     def step(self, actions: Array) -> Step:
         """Act in every row; ended environments come back already reset."""
-        self._accept(actions)
+        self._accept(actions)  # a_t [N, ...] into the simulators' buffer and the action log
         slots = self._slots
-        if self._any_started:
+        if self._any_started:  # the marks of the last step's resets hold for one step only
             slots.started[:] = False
             slots.lost[:] = False
             self._any_started = False
-        endings = self._advance()
+        endings = self._advance()  # writes o_{t+1}, r_t, terminated and truncated into the slots
         self._ledger.advance(slots.reward)
-        endings = self._drop_unusable(endings, in_step=True)
+        endings = self._drop_unusable(endings, in_step=True)  # invalid numbers end an episode
         step = self._uneventful
-        # Rows may end without their env ending: counting is the cheapest check.
+        # Autoreset: copy what ended, then overwrite its slots with the next episode's first
+        # observation. A row may end before its env does; counting flags is the cheapest test.
         if (
             endings
             or self._spec.rows > 1
@@ -172,7 +173,7 @@ class Lockstep(ABC):
             or np.count_nonzero(slots.truncated)
         ):
             step = self._finish(endings)
-        self._begin_abandoned()
+        self._begin_abandoned()  # the next episode wherever one was given up
         return self._with_events(step)
 
     def _with_events(self, step: Step) -> Step:

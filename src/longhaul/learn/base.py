@@ -1,4 +1,4 @@
-"""The skeleton of an on-policy update, and everything about it that is no part of an algorithm."""
+"""The update of an on-policy learner, with everything that does not depend on the algorithm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from longhaul.core.settings import Settings
 from longhaul.core.state import State
 from longhaul.learn.config import GAMMA, LEARNING_RATE, OnPolicyConfig
 from longhaul.learn.distributed import SINGLE, LearnerGroup
-from longhaul.learn.losses import Loss, value_metrics
+from longhaul.learn.losses import value_metrics
 from longhaul.learn.minibatches import Batches, shuffled
 from longhaul.learn.optimizer import GuardedOptimizer, rollout_fault
 from longhaul.learn.replay.buffer import PrioritizedReplay
@@ -31,8 +31,8 @@ M = TypeVar("M")
 class Learner(ABC, Generic[M]):
     """Learns from each rollout in epochs of minibatches of type M; owns the policy's weights.
 
-    An algorithm says what a minibatch is and what its loss is. Clipping, faults, replay, reward
-    scale, several processes and the saved state are the same for all.
+    An algorithm defines its minibatches and its loss. Clipping, faults, replay, reward scale,
+    several processes and the saved state are the same for all.
     """
 
     config_class: ClassVar[type[OnPolicyConfig]] = OnPolicyConfig
@@ -64,32 +64,38 @@ class Learner(ABC, Generic[M]):
 
     @abstractmethod
     def prepare(self, rollout: Rollout, reward: Tensor, settings: Settings) -> Batches[M]:
-        """Return the rollout, with scaled rewards [T, N], ready to be dealt into minibatches."""
+        """Return the rollout with scaled rewards [T, N], ready to be split into minibatches."""
 
     @abstractmethod
-    def loss(self, minibatch: M, settings: Settings) -> tuple[Loss, Mapping[str, Tensor]]:
-        """Return a minibatch's loss, and measurements to report by the names of metrics."""
+    def learn_minibatch(
+        self, minibatch: M, settings: Settings, *, share: float
+    ) -> Mapping[str, Tensor]:
+        """Add the gradient of a minibatch's loss, times `share`, to that of the optimizer step.
+
+        Pass loss and measurements, by the names of metrics, to `self.optimizer.record`; return the
+        measurements.
+        """
 
     def begin_epoch(self, epoch: int) -> None:
         """Prepare for a pass over the rollout."""
 
     def sit_out(self) -> None:
-        """Join what `loss` exchanges with the group, for a minibatch without steps of our own."""
+        """Take part in what `learn_minibatch` exchanges, for a minibatch without own steps."""
 
     def has_moved_too_far(self, measures: Mapping[str, Tensor]) -> bool:
         """Whether to end the epochs; `measures` are those of the minibatch, if it had a part."""
         return False
 
     def metrics(self, settings: Settings) -> Metrics:
-        """Return what else the algorithm has to report of a rollout."""
+        """Return further metrics of the algorithm."""
         return {}
 
     def join(self, group: LearnerGroup) -> None:
-        """Learn together with others; what is measured is then measured on this one's part."""
+        """Learn as one of a group; measurements then cover this learner's part only."""
         self.group = self.optimizer.group = group
 
     def update(self, rollout: Rollout, settings: Settings) -> Metrics:
-        """Learn from one rollout; the weights are finite afterwards, whatever it held."""
+        """Learn from one rollout; the weights are finite afterwards."""
         if (fault := rollout_fault(rollout)) is not None:
             return self.optimizer.refuse(fault)
         self.fits = []
@@ -109,7 +115,7 @@ class Learner(ABC, Generic[M]):
         return metrics | value_metrics(self.fits)
 
     def _run_epochs(self, batches: Batches[M], settings: Settings) -> int:
-        """Learn from all minibatches; return the epoch that ended early, from 1, or 0."""
+        """Learn from all minibatches; return the epoch that ended early, counted from 1, else 0."""
         config = self.config
         for epoch in range(config.n_epochs):
             self.begin_epoch(epoch)
@@ -126,9 +132,8 @@ class Learner(ABC, Generic[M]):
                     own = self.group.part(items)
                     measures: Mapping[str, Tensor] = {}
                     if len(own):
-                        loss, measures = self.loss(batches.take(own), settings)
-                        loss.backward(share=int(batches.counts[own].sum()) / total)
-                        self.optimizer.record(loss, measures)
+                        share = int(batches.counts[own].sum()) / total
+                        measures = self.learn_minibatch(batches.take(own), settings, share=share)
                     else:
                         self.sit_out()
                     if self.has_moved_too_far(measures):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting, Settings
@@ -18,7 +19,7 @@ class ReplayConfig:
     """Prioritized replay of short sequences; off unless `enabled`."""
 
     enabled: bool = False
-    """Keep every rollout and learn again from the sequences that were predicted worst."""
+    """Keep every rollout and learn again from the sequences with the largest errors."""
     capacity: int = 200_000
     """Transitions to keep; fewer, with a notice, if they do not fit into `memory_megabytes`."""
     memory_megabytes: float = 2048.0
@@ -51,28 +52,11 @@ class ReplayConfig:
     peak: float = 0.9
     """Share of the largest error in a sequence's priority, the rest is the mean error's."""
     saved: bool = True
-    """Save what is kept in checkpoints. Without it they stay small, but a resumed run fills its
-    memory anew and is not bit for bit the uninterrupted one."""
+    """Save the buffer in checkpoints. Without it they stay small, but a resumed run starts with an
+    empty buffer and differs from the uninterrupted one."""
 
     def __post_init__(self) -> None:
-        for name, value, low, high in (
-            ("capacity", self.capacity, 1, math.inf),
-            ("memory_megabytes", self.memory_megabytes, 0.0, math.inf),
-            ("length", self.length, 0, math.inf),
-            ("cut_room", self.cut_room, 0.0, math.inf),
-            ("interval", self.interval, 1, math.inf),
-            ("batch", self.batch, 1, math.inf),
-            ("batches", self.batches, 1, math.inf),
-            ("warm_up", self.warm_up, 0, math.inf),
-            ("weight", self.weight, 0.0, math.inf),
-            ("policy_weight", self.policy_weight, 0.0, math.inf),
-            ("alpha", self.alpha, 0.0, 1.0),
-            ("beta", self.beta, 0.0, 1.0),
-            ("peak", self.peak, 0.0, 1.0),
-        ):
-            if not (math.isfinite(value) and low <= value <= high):
-                limits = f"between {low:g} and {high:g}" if high < math.inf else f"{low:g} or more"
-                raise ConfigError(f"learn.replay.{name} = {value!r} must be {limits}")
+        _check_limits(self, "learn.replay.", _REPLAY_LIMITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +69,7 @@ class OnPolicyConfig:
     learning_rate: float = 3e-4
     """Step size of AdamW; the first value of the setting `learn.learning_rate`."""
     gamma: float = 0.99
-    """How much the next step's reward is worth now; the setting `learn.gamma`."""
+    """Discount factor; the setting `learn.gamma`."""
     n_epochs: int = 4
     """Passes over each rollout. V-trace is usually run with 1."""
     minibatch_size: int = 512
@@ -98,15 +82,15 @@ class OnPolicyConfig:
     vf_coef: float = 0.5
     """Weight of the value loss; the setting `learn.vf_coef`."""
     max_grad_norm: float = 0.5
-    """Longest gradient that is followed as it is; longer ones are shortened. 0 turns it off."""
+    """Gradients are clipped to this norm; 0 disables clipping."""
     weight_decay: float = 0.0
     """Decoupled weight decay of AdamW."""
     adam_epsilon: float = 1e-5
-    """Smallest divisor of AdamW."""
+    """AdamW's epsilon."""
     adam_beta1: float = 0.9
-    """How slowly AdamW's mean gradient moves."""
+    """AdamW's beta1."""
     adam_beta2: float = 0.999
-    """How slowly AdamW's mean squared gradient moves."""
+    """AdamW's beta2."""
     normalize_advantage: bool = True
     """Shift and scale advantages to mean 0 and deviation 1: over the rollout in PPO, over each
     minibatch in V-trace."""
@@ -115,16 +99,16 @@ class OnPolicyConfig:
     reward_clip: float = 0.0
     """Largest absolute reward after normalization; 0 turns it off."""
     rho_bar: float = 1.0
-    """V-trace and replay: largest importance weight of a step's own error."""
+    """V-trace and replay: upper bound of rho, the importance weight of a step's error."""
     c_bar: float = 1.0
-    """V-trace and replay: largest importance weight of what later steps contribute."""
+    """V-trace and replay: upper bound of c, the importance weight of later steps."""
     vtrace_lambda: float = 1.0
-    """V-trace and replay: lambda, by which contributions of later steps fade."""
+    """V-trace and replay: lambda, which discounts later steps."""
     max_bad_updates: int = 5
     """Optimizer steps in a row that may be skipped for numbers that are not finite, before the
-    weights go back to those before the rollout and the learning rate is halved."""
+    weights are restored to those before the rollout and the learning rate is halved."""
     max_bad_rollouts: int = 3
-    """Rollouts in a row that may be given up in that way before the run stops."""
+    """Rollouts in a row that may be given up in this way before the run stops."""
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     """What is kept of earlier rollouts and learned from again."""
 
@@ -133,13 +117,7 @@ class OnPolicyConfig:
 
     def validate(self) -> None:
         """Raise a ConfigError that names the first value out of range."""
-        for one in fields(self):
-            value = getattr(self, one.name)
-            for names, limits in _LIMITS.items():
-                if one.name in names:
-                    limits.demand(one.name, value)
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ConfigError(f"learn.{one.name} = {value!r} must be a finite number")
+        _check_limits(self, "learn.", _LIMITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +127,11 @@ class PPOConfig(OnPolicyConfig):
     gae_lambda: float = 0.95
     """Lambda of generalized advantage estimation; 1 trusts returns, 0 trusts the values."""
     clip_range: float = 0.2
-    """How far the probability ratio may leave 1; the setting `learn.clip_range`."""
+    """Epsilon: the probability ratio is clipped to 1 +- this; the setting `learn.clip_range`."""
     clip_range_vf: float = 0.0
-    """How far a value may move from the recorded one per rollout; 0 turns it off."""
+    """Clips the change of a value from the recorded one, per rollout; 0 turns it off."""
     target_kl: float = 0.0
-    """End the epochs when the policy has moved further than 1.5 times this divergence; 0
-    turns it off."""
+    """Stop the epochs when the KL divergence exceeds 1.5 times this; 0 turns it off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,77 +144,71 @@ class VTraceConfig(OnPolicyConfig):
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """The range of a number and how to say it."""
+    """The range of a number, and its wording."""
 
-    remedy: str
+    words: str
     low: float
     high: float = math.inf
 
-    def demand(self, name: str, value: float) -> None:
-        if not (math.isfinite(value) and self.low <= value <= self.high):
-            finite = "" if math.isfinite(value) else "a finite number "
-            raise ConfigError(f"learn.{name} = {value!r} must be {finite}{self.remedy}")
 
+_COUNT = _Limits("at least 1", low=1)
+_SHARE = _Limits("between 0 and 1", low=0, high=1)
+_BETA = _Limits("at least 0 and below 1", low=0, high=math.nextafter(1.0, 0.0))
+_POSITIVE = _Limits("above 0", low=math.ulp(0.0))
+_NOT_NEGATIVE = _Limits("0 or more", low=0)
 
 _LIMITS = {
-    ("n_epochs", "minibatch_size", "accumulate", "max_bad_updates", "max_bad_rollouts"): _Limits(
-        "at least 1", low=1
-    ),
-    ("gamma", "gae_lambda", "vtrace_lambda"): _Limits("between 0 and 1", low=0, high=1),
-    ("adam_beta1", "adam_beta2"): _Limits(
-        "at least 0 and below 1", low=0, high=math.nextafter(1.0, 0.0)
-    ),
-    ("learning_rate", "clip_range", "adam_epsilon", "rho_bar", "c_bar"): _Limits(
-        "above 0", low=math.ulp(0.0)
-    ),
-    (
-        "clip_range_vf",
-        "target_kl",
-        "ent_coef",
-        "vf_coef",
-        "max_grad_norm",
-        "weight_decay",
-        "reward_clip",
-    ): _Limits("0 or more", low=0),
+    "n_epochs minibatch_size accumulate max_bad_updates max_bad_rollouts": _COUNT,
+    "gamma gae_lambda vtrace_lambda": _SHARE,
+    "adam_beta1 adam_beta2": _BETA,
+    "learning_rate clip_range adam_epsilon rho_bar c_bar": _POSITIVE,
+    "clip_range_vf target_kl ent_coef vf_coef max_grad_norm weight_decay": _NOT_NEGATIVE,
+    "reward_clip": _NOT_NEGATIVE,
 }
+_REPLAY_LIMITS = {
+    "capacity interval batch batches": _COUNT,
+    "memory_megabytes length cut_room warm_up weight policy_weight": _NOT_NEGATIVE,
+    "alpha beta peak": _SHARE,
+}
+
+
+def _check_limits(
+    config: OnPolicyConfig | ReplayConfig, prefix: str, limits: Mapping[str, _Limits]
+) -> None:
+    by_name = {name: limit for names, limit in limits.items() for name in names.split()}
+    for one in fields(config):
+        value, limit = getattr(config, one.name), by_name.get(one.name)
+        is_finite = not isinstance(value, float) or math.isfinite(value)
+        if not is_finite or (limit is not None and not limit.low <= value <= limit.high):
+            words = ["" if is_finite else "a finite number", "" if limit is None else limit.words]
+            wanted = " ".join(filter(None, words))
+            raise ConfigError(f"{prefix}{one.name} = {value!r} must be {wanted}")
+
 
 _DEFAULTS = PPOConfig()
 
-LEARNING_RATE = Setting(
-    "learn.learning_rate", _DEFAULTS.learning_rate, "step size of AdamW", low=0.0
-)
-GAMMA = Setting(
-    "learn.gamma", _DEFAULTS.gamma, "worth of the next step's reward", low=0.0, high=1.0
-)
-CLIP_RANGE = Setting(
-    "learn.clip_range", _DEFAULTS.clip_range, "how far PPO's ratio may leave 1", low=0.0
-)
-ENT_COEF = Setting("learn.ent_coef", _DEFAULTS.ent_coef, "weight of the entropy bonus", low=0.0)
-VF_COEF = Setting("learn.vf_coef", _DEFAULTS.vf_coef, "weight of the value loss", low=0.0)
-REPLAY_WEIGHT = Setting(
-    "learn.replay_weight", _DEFAULTS.replay.weight, "weight of the replay loss, if any", low=0.0
-)
-REPLAY_POLICY_WEIGHT = Setting(
-    "learn.replay_policy_weight",
-    _DEFAULTS.replay.policy_weight,
-    "weight of the policy's part within the replay loss",
-    low=0.0,
-)
-REPLAY_ALPHA = Setting(
-    "learn.replay_alpha",
-    _DEFAULTS.replay.alpha,
-    "how much priorities count when sequences are drawn",
-    low=0.0,
-    high=1.0,
-)
-REPLAY_BETA = Setting(
-    "learn.replay_beta",
-    _DEFAULTS.replay.beta,
-    "how far importance weights correct for the priorities",
-    low=0.0,
-    high=1.0,
-)
 
+def _setting(key: str, meaning: str, high: float | None = None) -> Setting[float]:
+    """Return the setting `learn.<key>`; `replay.alpha` becomes `learn.replay_alpha`."""
+    default: float = attrgetter(key)(_DEFAULTS)
+    return Setting(f"learn.{key.replace('.', '_')}", default, meaning, low=0.0, high=high)
+
+
+LEARNING_RATE = _setting("learning_rate", "step size of AdamW")
+GAMMA = _setting("gamma", "discount factor", high=1.0)
+CLIP_RANGE = _setting("clip_range", "PPO's clip range")
+ENT_COEF = _setting("ent_coef", "weight of the entropy bonus")
+VF_COEF = _setting("vf_coef", "weight of the value loss")
+REPLAY_WEIGHT = _setting("replay.weight", "weight of the replay loss, if any")
+REPLAY_POLICY_WEIGHT = _setting(
+    "replay.policy_weight", "weight of the policy's part within the replay loss"
+)
+REPLAY_ALPHA = _setting(
+    "replay.alpha", "how much priorities count when sequences are drawn", high=1.0
+)
+REPLAY_BETA = _setting(
+    "replay.beta", "how far importance weights correct for the priorities", high=1.0
+)
 
 _OWN = (LEARNING_RATE, GAMMA, CLIP_RANGE, ENT_COEF, VF_COEF)
 _REPLAY = (REPLAY_WEIGHT, REPLAY_POLICY_WEIGHT, REPLAY_ALPHA, REPLAY_BETA)

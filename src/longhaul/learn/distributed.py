@@ -1,4 +1,4 @@
-"""Several processes that learn from the same rollout, each from its part of every minibatch."""
+"""Several processes that learn from one rollout, each from its part of every minibatch."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class LearnerGroup(Protocol):
 
     @property
     def size(self) -> int:
-        """How many they are."""
+        """Number of learners."""
 
     def part(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return this learner's part of a minibatch, maybe nothing; all parts are the whole."""
+        """Return this learner's part of a minibatch, possibly empty; the parts add up to it."""
 
     def add_up(self, tensors: Sequence[Tensor]) -> None:
-        """Replace every tensor by its sum over the group, the same bits for all of them."""
+        """Replace every tensor by its sum over the group, bit-equal in all learners."""
 
 
 @dataclass(frozen=True, slots=True)
 class SingleLearner:
-    """A group of one, which has nothing to exchange."""
+    """A group of one; nothing is exchanged."""
 
     @property
     def size(self) -> int:
@@ -80,7 +80,7 @@ def mean_by(group: LearnerGroup, values: Tensor) -> float:
 def add_up_gradients(group: LearnerGroup, parameters: Sequence[nn.Parameter]) -> None:
     """Give every learner the gradient of the whole minibatch.
 
-    A weight that has no gradient anywhere keeps none, so that it is left alone as it would be.
+    A weight without a gradient in any learner keeps none, and the optimizer leaves it as it is.
     """
     if group.size == 1:
         return

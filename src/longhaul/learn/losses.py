@@ -1,8 +1,8 @@
-"""The terms of a learner's loss, and numbers that describe an update.
+"""The terms of a learner's loss, and measurements of an update.
 
-All functions take flat tensors of the n steps that are learned from. Every term brings its
-gradient, derived by hand: autograd through a dozen operations on 512 numbers would cost more than a
-tenth of what a small network does. The tests compare each with autograd through the formula.
+All functions take flat tensors of the n steps that are learned from. Each term has a gradient
+derived by hand, d loss / d output: autograd through a dozen operations on 512 numbers would cost
+more than a tenth of what a small network does. The tests compare each with autograd.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MOST_ERRORS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class LossTerm:
-    """The mean of `losses` as a function of one output of the policy; `2.0 * term` weights it."""
+    """weight * mean(losses), a function of one output of the policy; `2.0 * term` weights it."""
 
-    name: str  # of the metric that shows it
-    output: Tensor  # [n], what the policy put out, with its graph
+    name: str  # of its metric
+    output: Tensor  # [n], an output of the policy, with its graph
     losses: Tensor  # [n], detached and not weighted
-    slope: Tensor | None  # [n], the derivative of each loss, divided by `factor`; None for all ones
+    slope: Tensor | None  # [n], d losses / d output / factor; None for all ones
     factor: float = 1.0
     weight: float = 1.0
 
@@ -72,12 +72,12 @@ class Loss:
 def clipped_surrogate(
     log_prob: Tensor, ratio: Tensor, advantage: Tensor, *, clip_range: float
 ) -> tuple[LossTerm, Tensor]:
-    """Return -min(r A, clip(r, 1 - eps, 1 + eps) A) for the ratio r, and where r is outside."""
+    """Return -min(r A, clip(r, 1 - epsilon, 1 + epsilon) A), and where r is clipped."""
     clipped_ratio = ratio.clamp(1.0 - clip_range, 1.0 + clip_range)
     free = ratio * advantage
     clipped = clipped_ratio * advantage
-    # dr / dlog_prob = r, so the slope is -r A; where the clipped product is the smaller one, r is
-    # outside and the slope is 0. Asked this way round, a NaN stays in the gradient for the guard.
+    # d r / d log pi = r, so the derivative is -r A, and 0 where the clipped product is smaller.
+    # In this order of comparison a NaN stays in the gradient, where the guard finds it.
     slope = torch.where(clipped < free, 0.0, free)
     losses = torch.minimum(free, clipped, out=free).neg_()
     is_outside = torch.ne(ratio, clipped_ratio)
@@ -87,7 +87,8 @@ def clipped_surrogate(
 def vtrace_policy_gradient(
     log_prob: Tensor, rho: Tensor, advantage: Tensor, *, name: str = "train/policy_gradient_loss"
 ) -> LossTerm:
-    """Return -rho A log pi(a|x); rho and A are constants."""
+    """Return -rho_s A_s log pi(a_s|x_s) with constant rho and A."""
+    # d / d log pi = -rho A
     slope = (rho * advantage).neg_()
     return LossTerm(name, log_prob, slope * log_prob.detach(), slope)
 
@@ -96,6 +97,7 @@ def value_error(
     value: Tensor, target: Tensor, weight: Tensor | None = None, *, name: str = "train/value_loss"
 ) -> LossTerm:
     """Return w (V - target)^2, with w = 1 unless weights are given."""
+    # d / d V = 2 w (V - target)
     difference = value.detach() - target
     squares = difference.square()
     if weight is not None:
@@ -106,7 +108,8 @@ def value_error(
 def clipped_value_error(
     value: Tensor, target: Tensor, old_value: Tensor, *, clip_range_vf: float
 ) -> LossTerm:
-    """Return (V' - target)^2, where V' is V kept within `clip_range_vf` of the recorded value."""
+    """Return (V' - target)^2 with V' = V_old + clip(V - V_old, -epsilon_v, epsilon_v)."""
+    # d / d V = 2 (V' - target), and 0 where V is clipped
     move = value.detach() - old_value
     difference = old_value + move.clamp(-clip_range_vf, clip_range_vf) - target
     slope = torch.where(move.abs() > clip_range_vf, 0.0, difference)
@@ -114,7 +117,7 @@ def clipped_value_error(
 
 
 def entropy_loss(entropy: Tensor) -> LossTerm:
-    """Return minus the entropy: a smaller loss is a more random policy."""
+    """Return -S: the loss is smaller for a more random policy."""
     return LossTerm("train/entropy_loss", entropy, -entropy.detach(), None, -1.0)
 
 

@@ -1,4 +1,4 @@
-"""What a learner tells about its work."""
+"""The metrics of learners."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ from torch import Tensor
 from longhaul.core.metrics import Metric
 
 METRICS = (
-    Metric("train/approx_kl", "how far the policy moved, mean of the last epoch", "nats"),
+    Metric(
+        "train/approx_kl",
+        "mean KL divergence from the policy that acted, in the last epoch",
+        "nats",
+    ),
     Metric("train/clip_fraction", "share of probability ratios outside PPO's clip range"),
     Metric("train/entropy_loss", "minus the mean entropy of the policy", "nats"),
-    Metric("train/epochs_run", "epochs begun before the divergence stopped them"),
+    Metric("train/epochs_run", "epochs started before `target_kl` stopped them"),
     Metric("train/explained_variance", "share of the targets' variance the values explain"),
     Metric("train/td_error_p50", "median distance of values from their targets"),
     Metric("train/td_error_p90", "90th percentile of those distances"),
     Metric("train/td_error_p99", "99th percentile of those distances"),
     Metric("train/policy_gradient_loss", "the policy's part of the loss"),
     Metric("train/value_loss", "mean squared error of the values"),
-    Metric("train/loss", "the weighted sum of all parts"),
-    Metric("train/grad_norm", "mean length of the gradient before it is shortened"),
-    Metric("train/learning_rate", "step size used, backed off after numerical trouble"),
+    Metric("train/loss", "the weighted sum of all terms"),
+    Metric("train/grad_norm", "mean gradient norm before clipping"),
+    Metric("train/learning_rate", "learning rate used, reduced after a rollback"),
     Metric("train/clip_range", "PPO's clip range"),
-    Metric("train/n_updates", "optimizer steps taken since the run began"),
+    Metric("train/n_updates", "optimizer steps since the run began"),
     Metric("train/vtrace_rho_mean", "mean clipped importance weight"),
     Metric("train/vtrace_rho_clip_fraction", "share of importance weights above their bound"),
     Metric("train/aux_<loss>", "one of the policy's own losses, weighted by setting loss.<loss>"),
@@ -48,25 +52,25 @@ METRICS = (
     Metric("replay/rho_mean", "mean clipped ratio of the present policy to the one that acted"),
     Metric("replay/rho_clip_fraction", "share of those ratios above their bound"),
     Metric("fault/skipped_updates", "optimizer steps of this rollout that were not finite"),
-    Metric("fault/rollbacks", "1 if the weights went back to those before this rollout"),
+    Metric("fault/rollbacks", "1 if the weights were restored to those before this rollout"),
 )
 
 
 class Tally:
-    """Collects measurements of one rollout's minibatches, and averages them once, at the end.
+    """Collects measurements of one rollout's minibatches and averages them once, at the end.
 
-    Per minibatch this would be a handful of tiny operations per metric, and a wait for the device.
+    Averaging per minibatch would take several small operations per metric and wait for the device.
     """
 
     def __init__(self) -> None:
         self._measured: dict[str, list[Tensor]] = {}
 
     def add(self, name: str, measured: Tensor) -> None:
-        """Take more measurements of a metric: one, or one of each step."""
+        """Add measurements of a metric: one, or one per step."""
         self._measured.setdefault(name, []).append(measured.reshape(-1))
 
     def forget(self, name: str) -> None:
-        """Drop what was measured of a metric."""
+        """Drop the measurements of a metric."""
         self._measured.pop(name, None)
 
     def means(self) -> dict[str, float]:

@@ -1,8 +1,8 @@
-"""Rollouts dealt into minibatches: single steps or whole sequences for PPO, rows for V-trace."""
+"""Rollouts split into minibatches: single steps or sequences for PPO, rows for V-trace."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longhaul.core.policy import ActionEvaluation, Policy
-from longhaul.core.rollout import Bootstrap, Rollout, Sequences, fold_chunks, unfold_chunks
+from longhaul.core.rollout import Bootstrap, Memory, Rollout, Sequences, fold_chunks, unfold_chunks
 from longhaul.core.settings import Settings
 from longhaul.learn.config import GAMMA, OnPolicyConfig
 from longhaul.learn.returns import Trajectory, VTraceReturns, vtrace
@@ -38,8 +38,7 @@ class Batches(Protocol[M_co]):
 def shuffled(
     batches: Batches[M_co], generator: np.random.Generator, *, minibatch_size: int, accumulate: int
 ) -> Iterator[list[NDArray[np.int64]]]:
-    """Deal all items with something to learn in random order: per optimizer step, the items of
-    each of its minibatches."""
+    """Yield, for each optimizer step, the items of its minibatches, in random order."""
     size = max(1, minibatch_size // batches.length)
     parts = deal(np.flatnonzero(batches.counts), generator, size=size)
     for first in range(0, len(parts), accumulate):
@@ -60,21 +59,21 @@ def deal(
 
 @dataclass(frozen=True, slots=True)
 class Minibatch:
-    """Sequences for the policy to judge and the facts about those steps that are learned from."""
+    """Sequences for the policy to evaluate, and facts about the steps that are learned from."""
 
     sequences: Sequences  # [L, B]
     facts: Tensor  # [F, n]
     trainable: Tensor | None  # [n], places in the flattened [L, B]; None when it is all of them
 
     def pick(self, evaluated: Tensor) -> Tensor:
-        """Return the steps that are learned from, [n], of something judged, [L, B]."""
+        """Return the steps that are learned from, [n], of something evaluated, [L, B]."""
         flat = evaluated.flatten()
         return flat if self.trainable is None else flat.index_select(0, self.trainable)
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutBatches:
-    """A rollout as sequences with facts beside them, ready to be dealt."""
+    """A rollout as sequences, with facts about each step."""
 
     sequences: Sequences  # [L, C]
     facts: Tensor  # [F * L, C], the log-probabilities, advantages, ... of each step
@@ -86,7 +85,7 @@ class RolloutBatches:
     def of(
         rollout: Rollout, facts: list[Tensor], device: torch.device, *, whole: bool
     ) -> RolloutBatches:
-        """Arrange a rollout with facts, each [T, N]; without `whole`, steps are dealt singly."""
+        """Arrange a rollout with facts, each [T, N]; without `whole`, items are single steps."""
         steps, rows = rollout.steps, rollout.rows
         length = rollout.chunk if whole else 1
         columns = steps * rows // length
@@ -111,7 +110,7 @@ class RolloutBatches:
         index = torch.from_numpy(columns).to(self.facts.device)
         facts = self.facts.index_select(1, index).view(-1, self.length * len(columns))
         trainable = None
-        # A column of length one is only ever dealt if its step is learned from.
+        # A column of length one is an item only if its step is learned from.
         if self.length > 1 and int(self.counts[columns].sum()) < facts.shape[1]:
             trainable = self.trainable.index_select(1, index).flatten().nonzero().squeeze(1)
             facts = facts.index_select(1, trainable)
@@ -127,29 +126,25 @@ def take_columns(sequences: Sequences, columns: Tensor, device: torch.device) ->
     def take(tensor: Tensor, dim: int = 1) -> Tensor:
         return tensor.index_select(dim, columns).to(device)
 
-    return Sequences(
-        obs={name: take(part) for name, part in sequences.obs.items()},
-        action=take(sequences.action),
-        started=take(sequences.started),
-        mask=None if sequences.mask is None else take(sequences.mask),
-        memory={name: take(part, 0) for name, part in sequences.memory.items()},
-        noise_seed=sequences.noise_seed,
-    )
+    memory = {name: take(part, 0) for name, part in sequences.memory.items()}
+    return _rearranged(sequences, take, memory)
 
 
 def _single(rollout: Rollout) -> Sequences:
-    """Return every step as a sequence of its own, without copying."""
+    """Return every step as a sequence [1, T * N], without copying."""
+    return _rearranged(rollout, lambda tensor: tensor.flatten(0, 1).unsqueeze(0), {})
 
-    def line_up(tensor: Tensor) -> Tensor:
-        return tensor.flatten(0, 1).unsqueeze(0)
 
+def _rearranged(
+    recorded: Rollout | Sequences, change: Callable[[Tensor], Tensor], memory: Memory
+) -> Sequences:
     return Sequences(
-        obs={name: line_up(part) for name, part in rollout.obs.items()},
-        action=line_up(rollout.action),
-        started=line_up(rollout.started),
-        mask=None if rollout.mask is None else line_up(rollout.mask),
-        memory={},
-        noise_seed=rollout.noise_seed,
+        obs={name: change(part) for name, part in recorded.obs.items()},
+        action=change(recorded.action),
+        started=change(recorded.started),
+        mask=None if recorded.mask is None else change(recorded.mask),
+        memory=memory,
+        noise_seed=recorded.noise_seed,
     )
 
 
@@ -200,10 +195,10 @@ class VTraceInputs:
         return self.rollout.steps
 
     def take(self, items: NDArray[np.int64]) -> VTraceBatch:
-        """Return these rows by the present weights; gradients flow through what is judged."""
+        """Return these rows evaluated by the present weights, with gradients."""
         rollout, steps = self.rollout, self.rollout.steps
         rows = torch.from_numpy(items).to(self.reward.device)
-        evaluated = self._judge(rows)
+        evaluated = self._evaluate(rows)
         log_prob, value = (unfold_chunks(x, steps) for x in (evaluated.log_prob, evaluated.value))
         trainable = rollout.trainable.index_select(1, rows).to(value.device)
         old_log_prob = rollout.log_prob.index_select(1, rows).to(value.device)
@@ -230,7 +225,7 @@ class VTraceInputs:
             pick(returns.rho),
         )
 
-    def _judge(self, rows: Tensor) -> ActionEvaluation:
+    def _evaluate(self, rows: Tensor) -> ActionEvaluation:
         chunks = self.rollout.steps // self.rollout.chunk
         first = torch.arange(chunks, device=rows.device) * self.rollout.rows
         columns = (first.unsqueeze(1) + rows).flatten()
@@ -289,6 +284,6 @@ def vtrace_returns(
         value,
         log_ratio,
         gamma=settings[GAMMA],
-        decay=config.vtrace_lambda,
+        vtrace_lambda=config.vtrace_lambda,
         bars=(config.rho_bar, config.c_bar),
     )

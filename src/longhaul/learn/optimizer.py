@@ -21,13 +21,14 @@ from longhaul.learn.metrics import Tally
 
 _BACK_OFF = 0.5
 _RECOVERY = 1.1
+_SAVED = ("bad_updates", "bad_rollouts", "fault", "learning_rate_factor")
 
 
 class AdamW:
     """AdamW whose state is named tensors; equal to `torch.optim.AdamW(fused=True)` bit for bit.
 
     It calls the same kernel without that class's bookkeeping, which for a small network costs
-    as much again as the kernel, and shortens gradients inside it.
+    as much again as the kernel, and clips gradients inside it.
     """
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], config: OnPolicyConfig) -> None:
@@ -35,7 +36,7 @@ class AdamW:
         self._config = config
         self.exp_avg = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
         self.exp_avg_sq = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
-        # All counts in one tensor, so that counting is one operation as long as all weights move.
+        # All counts in one tensor: counting is one operation as long as all weights move.
         device = next(iter(self.parameters.values())).device
         self._step_block = torch.zeros(len(self.parameters), device=device)
         self.steps = dict(zip(self.parameters, self._step_block.unbind(), strict=True))
@@ -87,7 +88,7 @@ class AdamW:
             if saved.keys() != tensors.keys():
                 differing = sorted(saved.keys() ^ tensors.keys())
                 raise CheckpointError(
-                    f"the saved optimizer belongs to another policy: it differs in {differing[0]!r}"
+                    f"the saved optimizer is for a different policy: it differs in {differing[0]!r}"
                 )
             for name, tensor in tensors.items():
                 if tensor.shape != saved[name].shape:
@@ -102,7 +103,7 @@ class AdamW:
 
 
 class GuardedOptimizer:
-    """Moves a policy's weights, and never by or to a number that is not finite."""
+    """Moves a policy's weights, never by or to a number that is not finite."""
 
     def __init__(self, policy: Policy, config: OnPolicyConfig) -> None:
         self._policy = policy
@@ -125,12 +126,12 @@ class GuardedOptimizer:
         self._is_lost = False
 
     def refuse(self, fault: str) -> Metrics:
-        """Note a rollout nothing can be learned from, and return the metrics that say so."""
+        """Record a rollout with invalid numbers; return the metrics that report it."""
         self.guard.refuse(fault)
         return {"fault/skipped_updates": 1.0, "fault/rollbacks": 0.0}
 
     def begin(self, learning_rate: float) -> None:
-        """Start a rollout: keep the present state to return to, forget the last rollout's."""
+        """Start a rollout: back up the present state, clear the last rollout's measurements."""
         self._learning_rate = learning_rate * self.guard.learning_rate_factor
         self._norms, self._skipped, self._is_lost = [], 0, False
         self.tally, self._weights = Tally(), {}
@@ -141,13 +142,17 @@ class GuardedOptimizer:
         else:
             torch._foreach_copy_(list(self._backup.values()), list(present.values()))
 
-    def record(self, loss: Loss, measures: Mapping[str, Tensor]) -> None:
-        """Note a loss whose gradient was added; it is reported if the next step is taken."""
+    def record(self, loss: Loss, measures: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Keep a loss whose gradient was added, to report it if the next step is taken.
+
+        Return the measures.
+        """
         self._terms += loss.terms
         self._measures.append(measures)
+        return measures
 
     def step(self) -> bool:
-        """Take a step along the collected gradient; tell whether to go on with this rollout."""
+        """Take a step along the collected gradient; return whether to go on with this rollout."""
         parameters = self._adam.parameters
         add_up_gradients(self.group, list(parameters.values()))
         length = total_norm([p.grad for p in parameters.values() if p.grad is not None])
@@ -180,7 +185,7 @@ class GuardedOptimizer:
             parameter.grad = None
 
     def finish(self) -> dict[str, float]:
-        """End a rollout; roll back if too many steps or the weights themselves went wrong."""
+        """End a rollout; roll back after too many skipped steps or if a weight is not finite."""
         self._clear()
         metrics = {
             **self.tally.means(),
@@ -217,7 +222,9 @@ class GuardedOptimizer:
         try:
             self._policy.load_state_dict(state["policy"])
         except RuntimeError as error:
-            raise CheckpointError(f"the saved weights belong to another policy: {error}") from error
+            raise CheckpointError(
+                f"the saved weights are for a different policy: {error}"
+            ) from error
         self._adam.load_state_dict(state["optimizer"])
         self.guard.load_state_dict(state["guard"])
         self._updates = state["updates"]
@@ -238,65 +245,57 @@ class GuardedOptimizer:
 
 
 class UpdateGuard:
-    """Counts what went wrong and decides when to go back and when to stop."""
+    """Counts faults and decides when to roll back and when to stop."""
 
     def __init__(self, config: OnPolicyConfig) -> None:
-        self._max_bad_updates = config.max_bad_updates
-        self._max_bad_rollouts = config.max_bad_rollouts
-        self._bad_updates = 0
-        self._bad_rollouts = 0
-        self._fault = ""
+        self._config = config
+        self.bad_updates = 0
+        self.bad_rollouts = 0
+        self.fault = ""
         self.learning_rate_factor = 1.0
 
     def skip(self, fault: str) -> bool:
-        """Note a skipped optimizer step; tell whether it was one too many."""
-        self._fault = fault
-        self._bad_updates += 1
-        return self._bad_updates >= self._max_bad_updates
+        """Count a skipped optimizer step; return whether it was one too many."""
+        self.fault = fault
+        self.bad_updates += 1
+        return self.bad_updates >= self._config.max_bad_updates
 
     def accept(self) -> None:
-        """Note an optimizer step that was finite."""
-        self._bad_updates = 0
+        """Record a finite optimizer step."""
+        self.bad_updates = 0
 
     def fulfil(self) -> None:
-        """Note a rollout that was learned from."""
-        self._bad_rollouts = 0
+        """Record a rollout that was learned from."""
+        self.bad_rollouts = 0
         self.learning_rate_factor = min(1.0, self.learning_rate_factor * _RECOVERY)
 
     def roll_back(self, fault: str = "") -> None:
-        """Note a rollout whose steps were undone, and stop the run after too many of them."""
+        """Record a rollout whose steps were undone; stop the run after too many of them."""
         self.learning_rate_factor *= _BACK_OFF
-        self._give_up(fault or self._fault, "lower learn.learning_rate or learn.max_grad_norm")
+        self._give_up(fault or self.fault, "lower learn.learning_rate or learn.max_grad_norm")
 
     def refuse(self, fault: str) -> None:
-        """Note a rollout nothing can be learned from, and stop the run after too many of them."""
+        """Record a rollout with invalid numbers; stop the run after too many of them."""
         self._give_up(fault, "see what the environment or the acting policy returned")
 
     def _give_up(self, fault: str, remedy: str) -> None:
-        self._fault = fault
-        self._bad_updates = 0
-        self._bad_rollouts += 1
-        if self._bad_rollouts >= self._max_bad_rollouts:
+        self.fault = fault
+        self.bad_updates = 0
+        self.bad_rollouts += 1
+        if self.bad_rollouts >= self._config.max_bad_rollouts:
             raise NumericalError(
-                f"{fault} was not finite in {self._bad_rollouts} rollouts in a row; "
+                f"{fault} was not finite in {self.bad_rollouts} rollouts in a row; "
                 f"the weights are the last finite ones; {remedy}"
             )
 
     def state_dict(self) -> State:
         """Return the counts and the present back-off."""
-        return {
-            "bad_updates": self._bad_updates,
-            "bad_rollouts": self._bad_rollouts,
-            "fault": self._fault,
-            "learning_rate_factor": self.learning_rate_factor,
-        }
+        return {name: getattr(self, name) for name in _SAVED}
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a saved state."""
-        self._bad_updates = state["bad_updates"]
-        self._bad_rollouts = state["bad_rollouts"]
-        self._fault = state["fault"]
-        self.learning_rate_factor = state["learning_rate_factor"]
+        for name in _SAVED:
+            setattr(self, name, state[name])
 
 
 def rollout_fault(rollout: Rollout) -> str | None:
@@ -329,7 +328,7 @@ def gradient_fault(parameters: Iterable[tuple[str, nn.Parameter]]) -> str:
     for name, parameter in parameters:
         if parameter.grad is not None and not _finite(parameter.grad):
             return f"the gradient of {name!r}"
-    return "the length of the gradient"
+    return "the norm of the gradient"
 
 
 def state_fault(tensors: Mapping[str, Tensor], before: Mapping[str, Tensor]) -> str | None:
@@ -344,7 +343,7 @@ def state_fault(tensors: Mapping[str, Tensor], before: Mapping[str, Tensor]) -> 
 
 
 def total_norm(tensors: list[Tensor]) -> float:
-    """Return the length of all tensors taken as one vector; waits for the device once."""
+    """Return the norm of all tensors as one vector; waits for the device once."""
     if not tensors:
         return 0.0
     return math.hypot(*torch.stack(torch._foreach_norm(tensors)).tolist())

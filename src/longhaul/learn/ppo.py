@@ -1,4 +1,13 @@
-"""Proximal policy optimization (Schulman et al. 2017)."""
+"""Proximal policy optimization (Schulman et al. 2017).
+
+    r_t   = pi(a_t|s_t) / pi_old(a_t|s_t)
+    loss  = -L_CLIP + c_1 L_VF - c_2 S
+    L_CLIP = mean of min(r_t A_t, clip(r_t, 1 - epsilon, 1 + epsilon) A_t)
+    L_VF  = mean of (V(s_t) - V_t^targ)^2
+    S     = mean entropy of pi(.|s_t)
+
+epsilon is `clip_range`, c_1 is `vf_coef` and c_2 is `ent_coef`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +23,6 @@ from longhaul.learn.base import Learner
 from longhaul.learn.config import CLIP_RANGE, GAMMA, VF_COEF, PPOConfig
 from longhaul.learn.distributed import mean_by
 from longhaul.learn.losses import (
-    Loss,
     approximate_kl,
     clipped_surrogate,
     clipped_value_error,
@@ -27,7 +35,7 @@ from longhaul.learn.minibatches import Minibatch, RolloutBatches
 from longhaul.learn.returns import Trajectory, gae
 
 _KL = "train/approx_kl"
-_KL_TOLERANCE = 1.5  # as in Stable-Baselines3, so that a known target keeps its meaning
+_KL_TOLERANCE = 1.5  # as in Stable-Baselines3
 
 
 class PPO(Learner[Minibatch]):
@@ -37,65 +45,64 @@ class PPO(Learner[Minibatch]):
     config: PPOConfig
 
     def prepare(self, rollout: Rollout, reward: Tensor, settings: Settings) -> RolloutBatches:
-        """Estimate the advantages A of the rollout by the values that were recorded."""
-        trajectory = Trajectory.of(rollout, reward)
-        estimate = gae(
-            trajectory, rollout.value, gamma=settings[GAMMA], decay=self.config.gae_lambda
+        """Estimate A_t and V_t^targ from the recorded values V_old(s_t)."""
+        advantages = gae(
+            Trajectory.of(rollout, reward),
+            rollout.value,
+            gamma=settings[GAMMA],
+            gae_lambda=self.config.gae_lambda,
         )
-        advantage, target, trainable = estimate.advantage, estimate.target, rollout.trainable
+        advantage, target, trainable = advantages.advantage, advantages.target, rollout.trainable
         self.fits.append((rollout.value[trainable], target[trainable]))
         if self.config.normalize_advantage:
-            # Over the rollout rather than each minibatch: the same scale for every step of it.
+            # Over the rollout, not each minibatch: every step has the same scale.
             advantage = torch.zeros_like(advantage).masked_scatter_(
                 trainable, normalized(advantage[trainable])
             )
-        return RolloutBatches.of(
-            rollout,
-            [rollout.log_prob, advantage, target, rollout.value],
-            self.device,
-            whole=self.policy.recurrent,
-        )
+        facts = [rollout.log_prob, advantage, target, rollout.value]
+        return RolloutBatches.of(rollout, facts, self.device, whole=self.policy.recurrent)
 
-    def loss(self, minibatch: Minibatch, settings: Settings) -> tuple[Loss, Mapping[str, Tensor]]:
-        """Return L = L_clip + c1 L_value - c2 S, and how far the policy has moved."""
-        old_log_prob, advantage, target, old_value = minibatch.facts  # [n] each
+    def learn_minibatch(
+        self, minibatch: Minibatch, settings: Settings, *, share: float
+    ) -> Mapping[str, Tensor]:
+        """Add the gradient of -L_CLIP + c_1 L_VF - c_2 S."""
+        log_prob_old, advantage, target, value_old = minibatch.facts  # [n] each
         evaluated = self.policy.evaluate_actions(minibatch.sequences, settings)
         log_prob, value = minibatch.pick(evaluated.log_prob), minibatch.pick(evaluated.value)
         entropy = minibatch.pick(evaluated.entropy)
 
-        # The ratio r = pi(a|s) / pi_old(a|s).
-        log_ratio = log_prob.detach() - old_log_prob
+        # The ratio r_t = pi(a_t|s_t) / pi_old(a_t|s_t), and epsilon the clip range.
+        log_ratio = log_prob.detach() - log_prob_old
         ratio = log_ratio.exp()
-        # L_clip = -min(r A, clip(r, 1 - epsilon, 1 + epsilon) A)
-        policy_loss, is_outside = clipped_surrogate(
+        # -L_CLIP = -min(r_t A_t, clip(r_t, 1 - epsilon, 1 + epsilon) A_t)
+        policy_loss, is_clipped = clipped_surrogate(
             log_prob, ratio, advantage, clip_range=settings[CLIP_RANGE]
         )
-        # L_value is the squared error (V(s) - target)^2.
+        # The value loss L_VF is (V(s_t) - V_t^targ)^2.
         if self.config.clip_range_vf > 0:
             value_loss = clipped_value_error(
-                value, target, old_value, clip_range_vf=self.config.clip_range_vf
+                value, target, value_old, clip_range_vf=self.config.clip_range_vf
             )
         else:
             value_loss = value_error(value, target)
 
-        loss = (
-            policy_loss
-            + settings[VF_COEF] * value_loss
-            + policy_terms(evaluated, entropy, settings)
-        )
+        # The entropy bonus -c_2 S is one of the policy's terms.
+        others = policy_terms(evaluated, entropy, settings)
+        loss = policy_loss + settings[VF_COEF] * value_loss + others
+        loss.backward(share)
         measures = {
             _KL: approximate_kl(ratio, log_ratio),
-            "train/clip_fraction": is_outside,
+            "train/clip_fraction": is_clipped,
             **policy_measures(evaluated),
         }
-        return loss, measures
+        return self.optimizer.record(loss, measures)
 
     def begin_epoch(self, epoch: int) -> None:
-        """Report the divergence of the last epoch alone."""
+        """Report the KL divergence of the last epoch only."""
         self.optimizer.tally.forget(_KL)
 
     def has_moved_too_far(self, measures: Mapping[str, Tensor]) -> bool:
-        """Whether the divergence from the policy that acted is above its limit."""
+        """Whether KL(pi_old, pi) is above 1.5 times `target_kl`."""
         limit = self.config.target_kl * _KL_TOLERANCE
         if limit <= 0:
             return False

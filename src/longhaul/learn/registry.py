@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 GROUP = "longhaul.learners"
 BUILT_IN = {"ppo": "longhaul.learn.ppo:PPO", "vtrace": "longhaul.learn.vtrace:VTrace"}
 CONFIGS: Mapping[str, type[OnPolicyConfig]] = {"ppo": PPOConfig, "vtrace": VTraceConfig}
-"""The configs of the built-in learners, which need not be imported for them."""
+"""The configs of the built-in learners, without importing the learners."""
 _KEY = "learn.algorithm"
 
 
@@ -50,7 +50,7 @@ def config_class(name: str) -> type[OnPolicyConfig]:
 def foreign_keys(kind: type[OnPolicyConfig]) -> frozenset[str]:
     """Return the keys that only other built-in learners have.
 
-    A preset may hold them, and they say nothing once another learner is chosen.
+    A preset may contain them; they are ignored when another learner is chosen.
     """
     known = {field.name for other in CONFIGS.values() for field in dataclasses.fields(other)}
     return frozenset(known - {field.name for field in dataclasses.fields(kind)})

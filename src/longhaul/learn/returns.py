@@ -1,17 +1,19 @@
 """Advantages and value targets: generalized advantage estimation and V-trace.
 
-Both are pure functions of a rollout's numbers and keep the same rules. A terminated step has no
-future: V(x_{t+1}) = 0. A truncated step continues with the value of its last observation, the last
-step of a rollout with the value of the observation after it; nothing flows across either. A step
-whose row was not active counts as if it were not in the sequence: the step before it continues with
-the step after it, undiscounted. A lost step, whose outcome is unknown, counts for nothing: the step
-before it continues with the value of what was seen there, and nothing flows back from it.
+Both are pure functions of a rollout's numbers and use the same V(s_{t+1}):
+
+    terminated   V(s_{t+1}) = 0
+    truncated    V of the episode's last observation; the sum ends here
+    last step    V of the observation after the rollout; the sum ends here
+    inactive     the step is skipped: the one before continues with the one after, undiscounted
+    lost         the outcome is unknown: the step is not learned from, and the step before it
+                 bootstraps from the value recorded there
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,7 @@ Numbers = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """What happened to N rows in T steps, and the values episodes are bootstrapped with."""
+    """What happened to N rows in T steps, and the bootstrap values."""
 
     reward: Tensor  # [T, N]
     terminated: Tensor  # [T, N] bool
@@ -64,7 +66,7 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class Advantages:
-    """How much better each action was than expected, and what to expect instead."""
+    """Advantages and value targets of a rollout."""
 
     advantage: Tensor  # [T, N], zero for inactive and lost steps
     target: Tensor  # [T, N], the value itself for inactive and lost steps
@@ -79,13 +81,14 @@ class VTraceReturns:
     rho: Tensor  # [T, N], clipped importance weight of the policy gradient, zero where inactive
 
 
-def gae(trajectory: Trajectory, value: Tensor, *, gamma: float, decay: float) -> Advantages:
-    """Return generalized advantages and their value targets for values [T, N]."""
+def gae(trajectory: Trajectory, value: Tensor, *, gamma: float, gae_lambda: float) -> Advantages:
+    """Return generalized advantages (Schulman et al. 2016) and value targets for values [T, N]."""
     steps = _Steps.of(trajectory, _numbers(value))
-    # delta_t = r_t + gamma V(x_{t+1}) - V(x_t)
+    # delta_t = r_t + gamma V(s_{t+1}) - V(s_t)
     delta = steps.errors(gamma)
-    # A_t = delta_t + gamma lambda A_{t+1}; the target is A_t + V(x_t).
-    advantage = _scan_back(delta, steps.onward(gamma * decay))
+    # A_t = sum_l (gamma lambda)^l delta_{t+l} = delta_t + gamma lambda A_{t+1}
+    advantage = _scan_back(delta, steps.onward(gamma * gae_lambda))
+    # V_t^targ = A_t + V(s_t), the lambda-return
     advantage *= steps.counts
     return Advantages(
         advantage=_tensor(advantage, value), target=_tensor(steps.value + advantage, value)
@@ -98,27 +101,29 @@ def vtrace(
     log_ratio: Tensor,
     *,
     gamma: float,
-    decay: float = 1.0,
+    vtrace_lambda: float = 1.0,
     bars: tuple[float, float] = (1.0, 1.0),
 ) -> VTraceReturns:
     """Return V-trace targets (Espeholt et al. 2018) for values and log(pi / mu), both [T, N].
 
-    `bars` are rho_bar and c_bar, the upper bounds of the importance weights.
+    `bars` are rho_bar and c_bar, the upper bounds of the importance weights. The paper's
+    v_s = V(x_s) + sum_{t>=s} gamma^{t-s} (prod_{i=s}^{t-1} c_i) rho_t delta_t is computed backward.
     """
     rho_bar, c_bar = bars
-    # Values and ratios of present weights may be anything; the guard looks at the gradient.
+    # Values and ratios may be NaN or infinite here; the guard checks the gradient.
     with np.errstate(invalid="ignore", over="ignore"):
         steps = _Steps.of(trajectory, _numbers(value))
         log_weight = steps.masked(_numbers(log_ratio))
-        # rho_t = min(rho_bar, pi / mu) and c_t = lambda min(c_bar, pi / mu). Clipped before the
-        # exponential, which an improbable action's ratio would overflow.
+        # rho_t = min(rho_bar, pi(a_t|x_t) / mu(a_t|x_t)), c_t = lambda min(c_bar, pi / mu).
+        # Clipped before the exponential, which would overflow for an improbable action.
         rho = np.exp(np.minimum(log_weight, math.log(rho_bar))) * steps.counts
-        c = np.exp(np.minimum(log_weight, math.log(c_bar))) * decay
+        c = np.exp(np.minimum(log_weight, math.log(c_bar))) * vtrace_lambda
+        # delta_t = r_t + gamma V(x_{t+1}) - V(x_t)
         delta = steps.errors(gamma)
         # v_s - V(x_s) = rho_s delta_s + gamma c_s (v_{s+1} - V(x_{s+1}))
         correction = _scan_back(rho * delta, steps.onward(gamma * c))
         later = np.append(correction[1:], np.zeros_like(correction[:1]), axis=0)
-        # r_s + gamma v_{s+1} - V(x_s) = delta_s + gamma (v_{s+1} - V(x_{s+1}))
+        # A_s = r_s + gamma v_{s+1} - V(x_s) = delta_s + gamma (v_{s+1} - V(x_{s+1}))
         advantage = steps.counts * (delta + gamma * steps.goes_on * later)
         return VTraceReturns(
             target=_tensor(steps.value + steps.counts * correction, value),
@@ -133,7 +138,7 @@ class _Steps:
 
     reward: Numbers  # [T, N]
     value: Numbers  # [T, N]
-    next_value: Numbers  # [T, N], what each step continues with
+    next_value: Numbers  # [T, N], V(s_{t+1})
     goes_on: Numbers  # [T, N] float, 1 where the step after it belongs to the same episode
     active: Numbers  # [T, N] float
     counts: Numbers  # [T, N] float, 1 where the step was there and its outcome is known
@@ -150,7 +155,7 @@ class _Steps:
         border = border.astype(value.dtype, copy=False)
         seen = value
         if not active.all():
-            # An inactive step's observation has no value of its own: it shows the one behind it.
+            # An inactive step takes over the value of the next active one.
             seen = _scan_back(
                 np.where(active, value, border), (~active & goes_on).astype(value.dtype)
             )
@@ -171,17 +176,14 @@ class _Steps:
         return self.masked(self.reward + gamma * self.next_value - self.value)
 
     def onward(self, factor: float | Numbers) -> Numbers:
-        """Return what share of the later steps each step receives.
-
-        Inactive ones pass all of it on, lost ones nothing: what follows is another episode.
-        """
+        """Return the factor of x[t + 1]: 1 for inactive steps, 0 for lost ones and at an end."""
         share: Numbers = np.where(self.active > 0, factor * self.counts, 1.0)
         passed_on: Numbers = self.goes_on * share.astype(self.value.dtype)
         return passed_on
 
     def masked(self, numbers: Numbers) -> Numbers:
         """Return the numbers, zero for steps that do not count."""
-        # Not a product: whatever an inactive row reports, even a NaN, must not matter.
+        # Not a product: an inactive row may report NaN.
         return np.where(self.counts > 0, numbers, np.zeros_like(numbers))
 
 
@@ -212,7 +214,7 @@ class Moments:
     squares: float = 0.0
 
     def add(self, numbers: NDArray[np.float64]) -> None:
-        """Take more numbers into account, all at once (Chan et al. 1979)."""
+        """Add a batch of numbers (Chan et al. 1979)."""
         if numbers.size == 0:
             return
         mean = float(numbers.mean())
@@ -225,7 +227,7 @@ class Moments:
 
     @property
     def deviation(self) -> float:
-        """The standard deviation; 1 before there is anything to measure."""
+        """The standard deviation; 1 with fewer than two numbers."""
         if self.count < 2:
             return 1.0
         return float(np.sqrt(self.squares / self.count + 1e-8))
@@ -247,7 +249,7 @@ class RewardScale:
         return self.applied(rollout.reward)
 
     def applied(self, reward: Tensor) -> Tensor:
-        """Return rewards of any time on the present scale, which stays as it is."""
+        """Return rewards divided by the present deviation and clipped; nothing is measured."""
         if self._normalize:
             reward = reward / self._moments.deviation
         if self._clip > 0:
@@ -259,11 +261,11 @@ class RewardScale:
         active = rollout.active.cpu().numpy() & ~lost
         reward = np.where(active, rollout.reward.cpu().numpy(), 0.0).astype(np.float64)
         ended = (rollout.terminated | rollout.truncated).cpu().numpy() | lost
-        if len(self._running) != rollout.rows:  # a fleet of another size begins anew
+        if len(self._running) != rollout.rows:  # another number of rows: restart
             self._running = np.zeros(rollout.rows)
         returns = np.empty_like(reward)
         running = self._running
-        # An inactive step is as if absent, so it does not discount what came before it.
+        # An inactive step is skipped, so it does not discount the return before it.
         fade = np.where(active, gamma, 1.0)
         for t in range(rollout.steps):
             running = running * fade[t] + reward[t]
@@ -274,12 +276,7 @@ class RewardScale:
 
     def state_dict(self) -> State:
         """Return the measured moments and each row's unfinished return."""
-        return {
-            "count": self._moments.count,
-            "mean": self._moments.mean,
-            "squares": self._moments.squares,
-            "running": torch.from_numpy(self._running.copy()),
-        }
+        return {**asdict(self._moments), "running": torch.from_numpy(self._running.copy())}
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a saved state."""

@@ -1,4 +1,12 @@
-"""V-trace actor-critic (IMPALA, Espeholt et al. 2018), for rollouts of older weights."""
+"""V-trace actor-critic (IMPALA, Espeholt et al. 2018), for rollouts of older weights.
+
+mu is the policy that acted, pi the present one. With v_s and rho_s from `returns.vtrace`:
+
+    A_s  = r_s + gamma v_{s+1} - V(x_s)
+    loss = mean of -rho_s A_s log pi(a_s|x_s) + c_1 (V(x_s) - v_s)^2 - c_2 S
+
+c_1 is `vf_coef`, c_2 is `ent_coef`, S the entropy of pi(.|x_s).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +21,6 @@ from longhaul.learn.base import Learner
 from longhaul.learn.config import VF_COEF, VTraceConfig
 from longhaul.learn.distributed import normalized_by
 from longhaul.learn.losses import (
-    Loss,
     approximate_kl,
     policy_measures,
     policy_terms,
@@ -30,24 +37,28 @@ class VTrace(Learner[VTraceBatch]):
     _is_first_epoch = True
 
     def prepare(self, rollout: Rollout, reward: Tensor, settings: Settings) -> VTraceInputs:
-        """Keep the rollout as it is: every minibatch is evaluated by the weights of its moment."""
+        """Keep the rollout as it is: each minibatch is evaluated by the weights of its moment."""
         return VTraceInputs.of(self.policy, self.config, rollout, reward, settings)
 
-    def loss(self, minibatch: VTraceBatch, settings: Settings) -> tuple[Loss, Mapping[str, Tensor]]:
-        """Return L = -rho A log pi(a|x) + c1 (V(x) - v)^2 - c2 S, and the importance weights."""
-        steps = minibatch
+    def learn_minibatch(
+        self, minibatch: VTraceBatch, settings: Settings, *, share: float
+    ) -> Mapping[str, Tensor]:
+        """Add the gradient of -rho A log pi + c_1 (V - v)^2 - c_2 S."""
+        steps = minibatch  # [n] each: log pi(a|x), V(x), v, rho, A, log(pi / mu)
         if self._is_first_epoch:
             self.fits.append((steps.value.detach(), steps.target))
-        # A_s = r_s + gamma v_{s+1} - V(x_s)
         advantage = steps.advantage
         if self.config.normalize_advantage:
             advantage = normalized_by(self.group, advantage)
 
-        loss = (
-            vtrace_policy_gradient(steps.log_prob, steps.rho, advantage)
-            + settings[VF_COEF] * value_error(steps.value, steps.target)
-            + policy_terms(steps.evaluated, steps.entropy, settings)
-        )
+        # The policy gradient loss is -rho_s A_s log pi(a_s|x_s).
+        policy_loss = vtrace_policy_gradient(steps.log_prob, steps.rho, advantage)
+        # The value loss is (V(x_s) - v_s)^2.
+        value_loss = value_error(steps.value, steps.target)
+        # The entropy bonus -c_2 S is one of the policy's terms.
+        others = policy_terms(steps.evaluated, steps.entropy, settings)
+        loss = policy_loss + settings[VF_COEF] * value_loss + others
+        loss.backward(share)
         ratio = steps.log_ratio.exp()
         measures = {
             "train/approx_kl": approximate_kl(ratio, steps.log_ratio),
@@ -55,10 +66,10 @@ class VTrace(Learner[VTraceBatch]):
             "train/vtrace_rho_clip_fraction": ratio > self.config.rho_bar,
             **policy_measures(steps.evaluated),
         }
-        return loss, measures
+        return self.optimizer.record(loss, measures)
 
     def begin_epoch(self, epoch: int) -> None:
-        """Measure the fit of the values in the first epoch alone, before it has learned."""
+        """Measure the fit of the values in the first epoch only, before learning from it."""
         self._is_first_epoch = epoch == 0
 
     def sit_out(self) -> None:

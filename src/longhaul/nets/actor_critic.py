@@ -12,7 +12,7 @@ from longhaul.core.rollout import Memory, Sequences, TensorTree
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Continuous, EnvSpec
 from longhaul.nets.config import PolicyConfig
-from longhaul.nets.dense import DirectLayer, NoisyLinear, draw_noise
+from longhaul.nets.dense import DirectLayer, Mlp, NoisyLinear, draw_noise
 from longhaul.nets.encoder import (
     Body,
     Encoder,
@@ -24,7 +24,6 @@ from longhaul.nets.encoder import (
     module_name,
 )
 from longhaul.nets.heads import Head, ValueHead, action_head
-from longhaul.nets.mlp import Mlp
 from longhaul.nets.recurrent import Gru, Lstm, NoCore, SequenceCore
 from longhaul.nets.transformer import Transformer
 
@@ -46,11 +45,11 @@ class ActorCritic(Policy):
     @property
     def recurrent(self) -> bool:
         """Whether the body has a memory."""
-        return bool(self.body.initial(0))
+        return bool(self.body.initial_state(0))
 
-    def initial(self, rows: int) -> Memory:
+    def initial_state(self, rows: int) -> Memory:
         """Return zeros."""
-        return self.body.initial(rows)
+        return self.body.initial_state(rows)
 
     def act(
         self,
@@ -113,10 +112,7 @@ def build_policy(spec: EnvSpec, config: PolicyConfig) -> ActorCritic:
     body = _body(spec, config, images, vector)
     noise_scale = config.noise_scale if config.noisy in ("heads", "both") else 0.0
     head = action_head(
-        spec.action,
-        body.outputs,
-        noise_scale=noise_scale,
-        initial_log_std=config.initial_log_std,
+        spec.action, body.outputs, noise_scale=noise_scale, initial_log_std=config.initial_log_std
     )
     return ActorCritic(body, head, ValueHead(body.outputs, noise_scale=noise_scale))
 
@@ -128,17 +124,14 @@ def _body(spec: EnvSpec, config: PolicyConfig, images: tuple[str, ...], vector: 
         return SharedBody(encoder, _core(encoder.outputs, config))
     if config.joint:
         raise ConfigError(
-            f"policy.joint = {list(config.joint)} goes with a trunk that policy and value share; "
+            f"policy.joint = {list(config.joint)} needs a trunk shared by policy and value; "
             "set policy.value_network = 'shared' or leave it empty"
         )
     noise_scale = config.noise_scale if config.noisy in ("trunk", "both") else 0.0
 
     def mlp() -> Mlp:
         return Mlp(
-            vector.outputs,
-            config.hidden,
-            activation=config.activation,
-            noise_scale=noise_scale,
+            vector.outputs, config.hidden, activation=config.activation, noise_scale=noise_scale
         )
 
     return SeparateBody(vector, mlp(), mlp())
@@ -165,22 +158,23 @@ def _core(inputs: int, config: PolicyConfig) -> SequenceCore:
 
 
 def _checked(spec: EnvSpec, config: PolicyConfig) -> tuple[str, ...]:
-    """Return the image parts of a combination that can be built, or say what cannot."""
+    """Return the names of the image parts; raise if the combination is not supported."""
     parts = spec.observation
     if not parts:
-        raise ConfigError(f"environment {spec.id!r} shows nothing: its observation has no parts")
+        raise ConfigError(f"environment {spec.id!r} has no observation: it lists no parts")
     if len({module_name(name) for name in parts}) < len(parts) or "" in parts:
         raise ConfigError(
             f"observation parts {sorted(parts)} need names that differ in more than dots"
         )
     if spec.has_masks and isinstance(spec.action, Continuous):
-        raise ConfigError(f"environment {spec.id!r} masks continuous actions; only choices can be")
+        raise ConfigError(
+            f"environment {spec.id!r} masks continuous actions; only discrete ones can be"
+        )
     images = image_parts(parts, config)
     if config.value_network == "separate" and (images or config.core != "none"):
         reason = f"images {list(images)}" if images else f"policy.core = {config.core!r}"
         raise ConfigError(
-            f"policy.value_network = 'separate' does not go with {reason}; "
-            "use 'shared' or 'auto', which share the trunk there"
+            f"policy.value_network = 'separate' conflicts with {reason}; use 'shared' or 'auto'"
         )
     if config.noisy in ("trunk", "both") and not config.hidden and len(images) < len(parts):
         raise ConfigError(

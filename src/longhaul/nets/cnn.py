@@ -1,8 +1,9 @@
-"""Convolutional encoders of pictures: Nature, IMPALA and a lean one."""
+"""Convolutional encoders of images: Nature, IMPALA and a lean one."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -29,12 +30,8 @@ def _float_type(images: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
 
 
-def scaled_weight(layer: nn.Conv2d) -> Tensor:
-    """Return the weight with the pixels' 1/255 folded in, channels last."""
-    return _scaled(layer.weight)
-
-
-def _scaled(weight: Tensor) -> Tensor:
+def scaled_weight(weight: Tensor) -> Tensor:
+    """Return a convolution's weight with the pixels' 1/255 folded in, channels last."""
     return (weight * PIXEL_SCALE).contiguous(memory_format=torch.channels_last)
 
 
@@ -43,30 +40,16 @@ def first_convolution(layer: nn.Conv2d, images: Tensor, *, center: float = 0.0) 
 
     What a layer with padding reads beyond the edge is black.
     """
-    stride, padding, bias = _pair(layer.stride), _padding(layer), layer.bias
+    stride, padding, bias = layer.stride, layer.padding, layer.bias
+    assert not isinstance(padding, str), "padding is a number of pixels"
     if center:
         assert bias is not None, "there is nothing to take the center from"
-        # Every window holds it once for each weight, so that no pixel has to be touched.
+        # Every window holds it once for each weight: no pixel has to be changed.
         bias = bias - center * layer.weight.sum((1, 2, 3))
     if torch.is_grad_enabled() and images.is_cpu:
         kept = images.contiguous(memory_format=torch.channels_last)
         return _first_convolution(kept, layer.weight, bias, stride, padding)
-    return F.conv2d(image_floats(images), scaled_weight(layer), bias, stride, padding)
-
-
-def rows_per_piece(shape: tuple[int, ...], *, most: int, values: int) -> int:
-    """Return how many images go through a network at once, so that their floats stay at hand."""
-    return max(1, min(most, values // math.prod(shape)))
-
-
-def _pair(values: tuple[int, ...]) -> tuple[int, int]:
-    down, across = values
-    return down, across
-
-
-def _padding(layer: nn.Conv2d) -> tuple[int, int]:
-    assert not isinstance(layer.padding, str), "padding is told in pixels here"
-    return _pair(layer.padding)
+    return F.conv2d(image_floats(images), scaled_weight(layer.weight), bias, stride, padding)
 
 
 class _FirstConvolution(torch.autograd.Function):
@@ -82,12 +65,12 @@ class _FirstConvolution(torch.autograd.Function):
         images: Tensor,
         weight: Tensor,
         bias: Tensor,
-        stride: tuple[int, int],
-        padding: tuple[int, int],
+        stride: tuple[int, ...],
+        padding: tuple[int, ...],
     ) -> Tensor:
         """Return the convolution and keep what its gradient needs."""
         float_type = _float_type(images)
-        scaled = _scaled(weight).to(float_type)
+        scaled = scaled_weight(weight).to(float_type)
         ctx.save_for_backward(images, scaled)
         ctx.stride, ctx.padding = stride, padding
         return F.conv2d(images.to(float_type), scaled, bias.to(float_type), stride, padding)
@@ -116,6 +99,21 @@ class _FirstConvolution(torch.autograd.Function):
 _first_convolution: Callable[..., Tensor] = _FirstConvolution.apply
 
 
+class _ImageNetwork(nn.Module, ABC):
+    """A network over uint8 images, scaled by 1/255, in pieces of at most `rows_at_once` rows."""
+
+    rows_at_once: int
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return [N, outputs] of images [N, channels, height, width]."""
+        if images.shape[0] <= self.rows_at_once:
+            return self._piece(images)
+        return torch.cat([self._piece(piece) for piece in images.split(self.rows_at_once)])
+
+    @abstractmethod
+    def _piece(self, images: Tensor) -> Tensor: ...
+
+
 NATURE_MINIMUM = 36
 """The smallest height and width the three convolutions leave anything of."""
 NATURE_BATCH = 256
@@ -123,8 +121,10 @@ NATURE_BATCH = 256
 cost 15 % at 512 rows of 4x84x84."""
 
 
-class NatureCnn(nn.Module):
-    """Three convolutions and a linear layer over uint8 images, scaled by 1/255."""
+class NatureCnn(_ImageNetwork):
+    """Three convolutions and a linear layer (Mnih et al. 2015)."""
+
+    rows_at_once = NATURE_BATCH
 
     def __init__(
         self, shape: tuple[int, int, int], *, outputs: int = 512, noise_scale: float = 0.0
@@ -137,14 +137,8 @@ class NatureCnn(nn.Module):
         self.third = nn.Conv2d(64, 64, 3, 1)
         for layer in (self.first, self.second, self.third):
             initialize_convolution(layer)
-        left = 64 * _nature_size(height) * _nature_size(width)
+        left = 64 * math.prod(_left(_left(_left(s, 8, 4), 4, 2), 3, 1) for s in (height, width))
         self.last = linear_layer(left, outputs, gain=math.sqrt(2.0), noise_scale=noise_scale)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return [N, outputs] of images [N, channels, height, width]."""
-        if images.shape[0] <= NATURE_BATCH:
-            return self._piece(images)
-        return torch.cat([self._piece(piece) for piece in images.split(NATURE_BATCH)])
 
     def _piece(self, images: Tensor) -> Tensor:
         x = first_convolution(self.first, images).relu_()
@@ -152,11 +146,6 @@ class NatureCnn(nn.Module):
         x = self.third(x).relu_()
         result: Tensor = self.last(x.flatten(1)).relu_()
         return result
-
-
-def _nature_size(size: int) -> int:
-    """Return what the three convolutions leave of a height or width."""
-    return (((size - 8) // 4 + 1) - 4) // 2 + 1 - 2
 
 
 def initialize_convolution(layer: nn.Conv2d, gain: float = math.sqrt(2.0)) -> None:
@@ -206,8 +195,10 @@ class _Stage(nn.Module):
         return x
 
 
-class ImpalaCnn(nn.Module):
-    """Three residual stages and a linear layer over uint8 images, scaled by 1/255."""
+class ImpalaCnn(_ImageNetwork):
+    """Three residual stages and a linear layer (Espeholt et al. 2018)."""
+
+    rows_at_once = IMPALA_BATCH
 
     def __init__(
         self,
@@ -226,17 +217,11 @@ class ImpalaCnn(nn.Module):
         left = channels[-1] * math.prod(-(-size // 8) for size in shape[1:])
         self.last = linear_layer(left, outputs, gain=math.sqrt(2.0), noise_scale=noise_scale)
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Return [N, outputs] of images [N, channels, height, width]."""
-        if images.shape[0] <= IMPALA_BATCH:
-            return self._piece(images)
-        return torch.cat([self._piece(piece) for piece in images.split(IMPALA_BATCH)])
-
     def _piece(self, images: Tensor) -> Tensor:
         x = image_floats(images)
         for index, stage in enumerate(self.stages):
             assert isinstance(stage, _Stage)
-            x = stage(x, stage.entry.weight if index else scaled_weight(stage.entry))
+            x = stage(x, stage.entry.weight if index else scaled_weight(stage.entry.weight))
         result: Tensor = self.last(x.relu_().flatten(1)).relu_()
         return result
 
@@ -255,8 +240,8 @@ LEAN_VALUES = 128 * 4 * 84 * 84
 again: 512 rows of 4x84x84 are 58 MB of floats, which would be fresh memory each time."""
 
 
-class LeanCnn(nn.Module):
-    """Two convolutions and a linear layer over uint8 images, scaled by 1/255.
+class LeanCnn(_ImageNetwork):
+    """Two convolutions and a linear layer.
 
     Images of pixels are centered and read with the 8x8 and 4x4 windows of the first paper on DQN,
     smaller ones, whose cells are things, with 3x3 windows. Where those do not come out even they
@@ -269,13 +254,13 @@ class LeanCnn(nn.Module):
         super().__init__()
         channels, height, width = shape
         self.outputs = outputs
-        self.rows_at_once = rows_per_piece(shape, most=LEAN_BATCH, values=LEAN_VALUES)
+        self.rows_at_once = max(1, min(LEAN_BATCH, LEAN_VALUES // math.prod(shape)))
         has_pixels = min(height, width) >= LARGE
         self.center = CENTER if has_pixels else 0.0
         if has_pixels:
             self.first = nn.Conv2d(channels, 16, 8, 4)
             self.second = nn.Conv2d(16, 32, 4, 2)
-            left = _left(_left(height, 8, 4), 4, 2) * _left(_left(width, 8, 4), 4, 2)
+            left = math.prod(_left(_left(s, 8, 4), 4, 2) for s in (height, width))
         else:
             self.first = nn.Conv2d(channels, 16, 3, 2, (_edge(height), _edge(width)))
             height, width = _halved(height), _halved(width)
@@ -284,12 +269,6 @@ class LeanCnn(nn.Module):
         for layer in (self.first, self.second):
             initialize_convolution(layer)
         self.last = linear_layer(32 * left, outputs, gain=math.sqrt(2.0), noise_scale=noise_scale)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return [N, outputs] of images [N, channels, height, width]."""
-        if images.shape[0] <= self.rows_at_once:
-            return self._piece(images)
-        return torch.cat([self._piece(piece) for piece in images.split(self.rows_at_once)])
 
     def _piece(self, images: Tensor) -> Tensor:
         x = first_convolution(self.first, images, center=self.center).relu_()

@@ -41,7 +41,7 @@ class PolicyConfig:
     impala_width: int = 1
     """Multiplies the 16, 32 and 32 channels of the `impala` trunk."""
     value_network: ValueNetwork = "auto"
-    """Whether the value has an MLP of its own. `auto` means `separate` for observations without
+    """Whether the value has a separate MLP. `auto` means `separate` for observations without
     images and policies without memory, `shared` for all others."""
     core: CoreKind = "none"
     """The policy's memory of earlier steps of the episode."""

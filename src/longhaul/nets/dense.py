@@ -1,4 +1,4 @@
-"""Stacks of fully connected layers, quick on a CPU and equal to plain torch."""
+"""Fully connected layers and MLPs, fast on a CPU and equal to plain torch."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def feed_forward(
 
 
 def refuse_second_derivative() -> None:
-    """Raise if a gradient is to be differentiated again, which the written-out ones cannot be."""
+    """Raise if a hand-written gradient is to be differentiated again."""
     # torch's own decorator for this costs 15 us per call.
     if torch.is_grad_enabled():
         raise NotImplementedError("this network has no second derivatives (create_graph=True)")
@@ -128,9 +128,9 @@ _feed_forward: Callable[..., Tensor] = _FeedForward.apply
 
 
 class NoisyLinear(nn.Module):
-    """A linear layer with factorised Gaussian noise; silent until noise is drawn.
+    """A linear layer with factorized Gaussian noise (Fortunato et al. 2018).
 
-    The noise is not part of the state: it is a pure function of the seed it was drawn from.
+    The noise is zero until it is drawn, and not part of the state: it is a function of its seed.
     """
 
     input_noise: Tensor
@@ -157,16 +157,14 @@ class NoisyLinear(nn.Module):
         """Return [N, outputs]."""
         return F.linear(x, *self.affine())
 
-    def draw(self, generator: torch.Generator) -> None:
-        """Fill the noise from a CPU generator."""
+    def draw(self, generator: torch.Generator | None) -> None:
+        """Fill the noise from a CPU generator; None removes it."""
         for buffer in (self.input_noise, self.output_noise):
-            normal = torch.randn(buffer.shape, generator=generator)
-            buffer.copy_(normal.sign() * normal.abs().sqrt())
-
-    def silence(self) -> None:
-        """Remove the noise."""
-        self.input_noise.zero_()
-        self.output_noise.zero_()
+            if generator is None:
+                buffer.zero_()
+            else:
+                normal = torch.randn(buffer.shape, generator=generator)
+                buffer.copy_(normal.sign() * normal.abs().sqrt())
 
 
 class DirectLayer:
@@ -199,25 +197,52 @@ def linear_layer(
     return orthogonal_linear(inputs, outputs, gain=gain)
 
 
+class Mlp(nn.Module):
+    """Fully connected layers, each followed by the activation."""
+
+    def __init__(
+        self,
+        inputs: int,
+        sizes: Sequence[int],
+        *,
+        activation: Activation = "tanh",
+        noise_scale: float = 0.0,
+    ) -> None:
+        super().__init__()
+        widths = [inputs, *sizes]
+        self.activation: Activation = activation
+        self.outputs = widths[-1]
+        layers = [
+            linear_layer(
+                widths[index],
+                widths[index + 1],
+                gain=math.sqrt(2.0),
+                noise_scale=noise_scale if index == len(sizes) - 1 else 0.0,
+            )
+            for index in range(len(sizes))
+        ]
+        self.layers = nn.ModuleList(layers)
+        self._direct = [DirectLayer(layer) for layer in layers]
+
+    def forward(self, x: Tensor, last: Affine | None = None) -> Tensor:
+        """Return [N, outputs], or what the layer `last` makes of them."""
+        return feed_forward(x, [layer.affine() for layer in self._direct], self.activation, last)
+
+
 def draw_noise(module: nn.Module, seed: int) -> None:
     """Draw the noise of every noisy layer from one seed; `NO_NOISE` removes it."""
-    generator = torch.Generator()
-    if seed != NO_NOISE:
-        generator.manual_seed(seed)
+    generator = None if seed == NO_NOISE else torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for layer in module.modules():
             if isinstance(layer, NoisyLinear):
-                if seed == NO_NOISE:
-                    layer.silence()
-                else:
-                    layer.draw(generator)
+                layer.draw(generator)
 
 
 SMALLEST_VARIANCE = 1e-8
 
 
-class RunningNormaliser(nn.Module):
-    """Shifts and scales one part of an observation by what was observed so far.
+class RunningNormalizer(nn.Module):
+    """Shifts and scales one part of an observation by its running mean and deviation.
 
     The statistics are float64 and part of the state; they change only in `observe`.
     """
@@ -234,7 +259,7 @@ class RunningNormaliser(nn.Module):
         self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
         self.register_buffer("variance", torch.ones(shape, dtype=torch.float64))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
-        # What acting needs of them, in the dtype it needs.
+        # Derived from them, in the dtype acting needs.
         self.register_buffer("shift", torch.zeros(shape), persistent=False)
         self.register_buffer("scale", torch.ones(shape), persistent=False)
         register: Callable[..., object] = self.register_load_state_dict_post_hook
@@ -246,7 +271,7 @@ class RunningNormaliser(nn.Module):
 
     @torch.no_grad()
     def observe(self, x: Tensor) -> None:
-        """Take observations [K, ...] into account; those that are not finite are left out."""
+        """Add observations [K, ...] to the statistics; those that are not finite are left out."""
         x = x[torch.isfinite(x.flatten(1)).all(1)].double()
         rows = x.shape[0]
         if rows == 0:
@@ -270,5 +295,5 @@ class RunningNormaliser(nn.Module):
 
 def _after_loading(module: nn.Module, _keys: object) -> None:
     """Bring a normalizer's derived buffers up to date with its loaded statistics."""
-    assert isinstance(module, RunningNormaliser)
+    assert isinstance(module, RunningNormalizer)
     module.refresh()

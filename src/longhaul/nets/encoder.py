@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,8 +14,7 @@ from longhaul.core.rollout import Memory, TensorTree
 from longhaul.core.spaces import Part
 from longhaul.nets.cnn import NATURE_MINIMUM, ImpalaCnn, LeanCnn, NatureCnn
 from longhaul.nets.config import PolicyConfig
-from longhaul.nets.dense import DirectLayer, RunningNormaliser
-from longhaul.nets.mlp import Mlp
+from longhaul.nets.dense import DirectLayer, Mlp, RunningNormalizer
 from longhaul.nets.recurrent import SequenceCore
 
 BYTE_SCALE = 1.0 / 255.0
@@ -45,7 +43,7 @@ def image_parts(parts: Mapping[str, Part], config: PolicyConfig) -> tuple[str, .
         case "nature" | "impala" | "lean":
             if not images:
                 raise ConfigError(
-                    f"policy.trunk = {config.trunk!r} reads images, but the environment shows "
+                    f"policy.trunk = {config.trunk!r} needs images, but the observation is "
                     f"{_listed(parts)}; use 'auto' or 'mlp'"
                 )
             least = SMALLEST.get(config.trunk, 0)
@@ -60,7 +58,7 @@ def image_parts(parts: Mapping[str, Part], config: PolicyConfig) -> tuple[str, .
 
 
 def image_warnings(parts: Mapping[str, Part], config: PolicyConfig) -> tuple[str, ...]:
-    """Return a sentence for every part that looks like an image but is read by an MLP."""
+    """Return a warning for every part that looks like an image but is read by an MLP."""
     if config.trunk == "mlp":
         return ()
     read = image_parts(parts, config)
@@ -73,12 +71,12 @@ def image_warnings(parts: Mapping[str, Part], config: PolicyConfig) -> tuple[str
 
 
 def _unlike_image(part: Part) -> str:
-    """Return why a picture is not read as one, with the remedy; nothing if it is none."""
+    """Return why an image is not read by an image network, with the remedy; else nothing."""
     shape, is_bytes = part.shape, part.dtype == "uint8"
     if is_bytes and len(shape) == 2 and min(shape) >= SMALLEST_PICTURE:
         return (
             "has no channels, so it is read by an MLP; "
-            f"show it as (height, width, channels) = {(*shape, 1)}"
+            f"return it as (height, width, channels) = {(*shape, 1)}"
         )
     if len(shape) != 3 or sorted(shape)[1] < SMALLEST_PICTURE:
         return ""
@@ -88,7 +86,7 @@ def _unlike_image(part: Part) -> str:
             "set policy.trunk = 'impala'"
         )
     if min(shape) <= MOST_CHANNELS:
-        return f"is {part.dtype}, so it is read by an MLP; show it as uint8 from 0 to 255"
+        return f"is {part.dtype}, so it is read by an MLP; return it as uint8 from 0 to 255"
     return ""
 
 
@@ -112,13 +110,13 @@ class Vector(nn.Module):
         self.outputs = sum(math.prod(part.shape) for part in parts.values())
         self.normalizers = nn.ModuleDict(
             {
-                module_name(name): RunningNormaliser(part.shape, clip=clip)
+                module_name(name): RunningNormalizer(part.shape, clip=clip)
                 for name, part in parts.items()
                 if normalize and part.dtype.startswith("float")
             }
         )
         self._names = tuple(parts)
-        # The one case worth a short cut: acting on it takes less time than reading a dict of parts.
+        # A shortcut for the commonest case: one float vector.
         self._plain = ""
         if len(parts) == 1 and not self.normalizers:
             ((name, part),) = parts.items()
@@ -145,7 +143,7 @@ class Vector(nn.Module):
         for name in self._names:
             if (key := module_name(name)) in self.normalizers:
                 normalizer = self.normalizers[key]
-                assert isinstance(normalizer, RunningNormaliser)
+                assert isinstance(normalizer, RunningNormalizer)
                 normalizer.observe(obs[name][active])
 
 
@@ -179,14 +177,14 @@ class Encoder(nn.Module):
 
     def forward(self, obs: TensorTree) -> Tensor:
         """Return [N, outputs]."""
-        found = [self._look(key, obs[name]) for name, key in self._names]
+        found = [self._features(key, obs[name]) for name, key in self._names]
         if self._has_vector:
             found.append(self.mlp.forward(self.vector.forward(obs)))
         together = found[0] if len(found) == 1 else torch.cat(found, 1)
         return self.joint.forward(together)
 
-    def _look(self, key: str, images: Tensor) -> Tensor:
-        """Return what an image network sees, in float32 whatever it computed with."""
+    def _features(self, key: str, images: Tensor) -> Tensor:
+        """Return an image network's features in float32, whatever it computed with."""
         if not (self._halves_on_processor if images.is_cpu else self._halves_anywhere):
             seen: Tensor = self.images[key](images)
             return seen
@@ -207,10 +205,7 @@ def _image_network(part: Part, config: PolicyConfig, noise_scale: float) -> nn.M
     shape = (channels, height, width)
     if config.trunk == "impala":
         return ImpalaCnn(
-            shape,
-            outputs=config.image_features,
-            width=config.impala_width,
-            noise_scale=noise_scale,
+            shape, outputs=config.image_features, width=config.impala_width, noise_scale=noise_scale
         )
     if config.trunk == "lean":
         return LeanCnn(shape, outputs=config.image_features, noise_scale=noise_scale)
@@ -225,40 +220,7 @@ class Outlets:
     value: DirectLayer
 
 
-class Body(nn.Module, ABC):
-    """Turns observations and memory into what the outlets make of its features."""
-
-    outputs: int
-
-    @abstractmethod
-    def initial(self, rows: int) -> Memory:
-        """Return the memory of rows that begin an episode: zeros."""
-
-    @abstractmethod
-    def step(
-        self, obs: TensorTree, memory: Memory, outlets: Outlets
-    ) -> tuple[Tensor, Tensor, Memory]:
-        """Return the outlets' [N, ...] for policy and value, and the next memory."""
-
-    @abstractmethod
-    def value_step(self, obs: TensorTree, memory: Memory, outlets: Outlets) -> Tensor:
-        """Return the value's [N, 1] alone."""
-
-    @abstractmethod
-    def sequence(
-        self, obs: TensorTree, memory: Memory, started: Tensor, outlets: Outlets
-    ) -> tuple[Tensor, Tensor]:
-        """Return the outlets' [L * B, ...] of observations [L * B, ...].
-
-        `started` [L, B] marks the steps before which the memory [B, ...] is cleared.
-        """
-
-    @abstractmethod
-    def observe(self, obs: TensorTree, active: Tensor) -> None:
-        """Update input statistics."""
-
-
-class SeparateBody(Body):
+class SeparateBody(nn.Module):
     """Two MLPs over one vector, and no memory."""
 
     def __init__(self, vector: Vector, policy: Mlp, value: Mlp) -> None:
@@ -270,28 +232,31 @@ class SeparateBody(Body):
         # A plain tuple: reaching modules through nn.Module costs a microsecond each on every step.
         self._direct = (vector, policy, value)
 
-    def initial(self, rows: int) -> Memory:
+    def initial_state(self, rows: int) -> Memory:
         """Return an empty memory."""
         return {}
 
     def step(
         self, obs: TensorTree, memory: Memory, outlets: Outlets
     ) -> tuple[Tensor, Tensor, Memory]:
-        """Return both MLPs' outputs."""
+        """Return the outlets' [N, ...] for policy and value, and the next memory."""
         vector, policy, value = self._direct
         x = vector.forward(obs)
         for_policy = policy.forward(x, outlets.policy.affine())
         return for_policy, value.forward(x, outlets.value.affine()), memory
 
     def value_step(self, obs: TensorTree, memory: Memory, outlets: Outlets) -> Tensor:
-        """Return the value MLP's output."""
+        """Return the value's [N, 1] alone."""
         vector, _, value = self._direct
         return value.forward(vector.forward(obs), outlets.value.affine())
 
     def sequence(
         self, obs: TensorTree, memory: Memory, started: Tensor, outlets: Outlets
     ) -> tuple[Tensor, Tensor]:
-        """Return both MLPs' outputs."""
+        """Return the outlets' [L * B, ...] of observations [L * B, ...].
+
+        `started` [L, B] marks the steps before which the memory [B, ...] is cleared.
+        """
         for_policy, for_value, _ = self.step(obs, memory, outlets)
         return for_policy, for_value
 
@@ -300,7 +265,7 @@ class SeparateBody(Body):
         self.vector.observe(obs, active)
 
 
-class SharedBody(Body):
+class SharedBody(nn.Module):
     """One encoder and one memory for both heads."""
 
     def __init__(self, encoder: Encoder, core: SequenceCore) -> None:
@@ -309,25 +274,25 @@ class SharedBody(Body):
         self.encoder = encoder
         self.core = core
 
-    def initial(self, rows: int) -> Memory:
+    def initial_state(self, rows: int) -> Memory:
         """Return the core's zeros."""
-        return self.core.initial(rows)
+        return self.core.initial_state(rows)
 
     def step(
         self, obs: TensorTree, memory: Memory, outlets: Outlets
     ) -> tuple[Tensor, Tensor, Memory]:
-        """Return what the outlets make of the core's output."""
+        """Return the outlets' [N, ...] for policy and value, and the next memory."""
         features, memory = self.core.step(self.encoder.forward(obs), memory)
         return outlets.policy(features), outlets.value(features), memory
 
     def value_step(self, obs: TensorTree, memory: Memory, outlets: Outlets) -> Tensor:
-        """Return what the value's outlet makes of the core's output."""
+        """Return the value's [N, 1] alone."""
         return outlets.value(self.core.step(self.encoder.forward(obs), memory)[0])
 
     def sequence(
         self, obs: TensorTree, memory: Memory, started: Tensor, outlets: Outlets
     ) -> tuple[Tensor, Tensor]:
-        """Return what the outlets make of the core's output over the sequence."""
+        """Return the outlets' [L * B, ...], the memory cleared where `started` [L, B]."""
         features = self.encoder.forward(obs).unflatten(0, started.shape)
         features, _ = self.core.sequence(features, memory, started)
         features = features.flatten(0, 1)
@@ -336,3 +301,7 @@ class SharedBody(Body):
     def observe(self, obs: TensorTree, active: Tensor) -> None:
         """Update the encoder's normalizers."""
         self.encoder.vector.observe(obs, active)
+
+
+Body = SeparateBody | SharedBody
+"""Turns observations and memory into the outputs of both outlets."""

@@ -1,6 +1,6 @@
 """Heads that turn the outputs of their layer into actions.
 
-The layer itself is applied by the body, see `body.Outlets`.
+The layer itself is applied by the body, see `encoder.Outlets`.
 """
 
 from __future__ import annotations
@@ -15,23 +15,22 @@ from torch import Tensor, nn
 
 from longhaul.core.policy import Generators
 from longhaul.core.spaces import ActionSpec, Continuous, Discrete, MultiDiscrete
-from longhaul.nets import heads as categorical
 from longhaul.nets.dense import NoisyLinear, linear_layer, refuse_second_derivative
 
 
-def uniform_like(outputs: Tensor, chance: Generators) -> Tensor:
+def uniform_like(outputs: Tensor, generators: Generators) -> Tensor:
     """Return numbers from [0, 1) of the same shape, on the outputs' device."""
-    return _drawn(torch.rand, outputs, chance)
+    return _drawn(torch.rand, outputs, generators)
 
 
-def normal_like(outputs: Tensor, chance: Generators) -> Tensor:
+def normal_like(outputs: Tensor, generators: Generators) -> Tensor:
     """Return numbers of the standard normal distribution, of the same shape and device."""
-    return _drawn(torch.randn, outputs, chance)
+    return _drawn(torch.randn, outputs, generators)
 
 
-def _drawn(draw: Callable[..., Any], outputs: Tensor, chance: Generators) -> Tensor:
-    """Return what is drawn for all rows, each share of them from its own generator."""
-    generators = (chance,) if isinstance(chance, torch.Generator) else tuple(chance)
+def _drawn(draw: Callable[..., Any], outputs: Tensor, generators: Generators) -> Tensor:
+    """Return numbers for all rows, each equal share of them from its generator."""
+    generators = (generators,) if isinstance(generators, torch.Generator) else tuple(generators)
     shape = (outputs.shape[0] // len(generators), *outputs.shape[1:])
     drawn = [draw(shape, generator=one, device=one.device) for one in generators]
     return torch.cat(drawn).to(outputs.device) if len(drawn) > 1 else drawn[0].to(outputs.device)
@@ -41,21 +40,14 @@ FORBIDDEN = -1e9
 """The logit of a forbidden choice: its probability is exactly zero and nothing is infinite."""
 
 
-def apply_mask(logits: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the logits with forbidden choices pushed out of reach.
+def masked_logits(outputs: Tensor, mask: Tensor | None) -> Tensor:
+    """Return float32 logits, `FORBIDDEN` where the mask is false.
 
-    A row that allows nothing counts as one whose choices are all equally likely, so that rows
-    that are not there to act need no valid mask; nothing is learned from it.
+    In a row that allows nothing all choices are equally likely. Inactive rows therefore need no
+    valid mask; nothing is learned from them.
     """
+    logits = outputs.float()
     return logits if mask is None else logits.masked_fill(~mask, FORBIDDEN)
-
-
-def draw_uniform(logits: Tensor, generator: Generators) -> Tensor:
-    """Return numbers in (0, 1) of the same shape, on the logits' device."""
-    uniform = uniform_like(logits, generator)
-    # The clamp keeps the logarithm finite: without it, one draw in 2**24 could let a forbidden
-    # choice win.
-    return uniform.clamp_min_(1e-30)
 
 
 def choose(logits: Tensor, uniform: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -64,18 +56,15 @@ def choose(logits: Tensor, uniform: Tensor | None) -> tuple[Tensor, Tensor]:
     if uniform is None:
         choice = probability.argmax(1, keepdim=True)
     else:
-        # The Gumbel-max trick without its second logarithm: exponential waiting times -log(u) / p,
-        # of which the shortest wins.
-        choice = torch.div(probability, uniform.log_()).argmin(1, keepdim=True)
+        # The Gumbel-max trick without its second logarithm: the shortest of the exponential waiting
+        # times -log(u) / p wins. The clamp keeps the logarithm finite: without it, one draw in
+        # 2**24 could let a forbidden choice win.
+        waiting = torch.div(probability, uniform.clamp_min_(1e-30).log_())
+        choice = waiting.argmin(1, keepdim=True)
     return choice.view(-1), probability.gather(1, choice).log_().view(-1)
 
 
-def evaluate_actions(logits: Tensor, choice: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the log-probability [N] of a choice and the distribution's entropy [N]."""
-    return _evaluate_actions(logits, choice)
-
-
-class _EvaluateActions(torch.autograd.Function):
+class _EvaluateChoice(torch.autograd.Function):
     """Log-probability and entropy as one node instead of eight."""
 
     @staticmethod
@@ -100,7 +89,8 @@ class _EvaluateActions(torch.autograd.Function):
         return grad.scatter_add_(1, index, of_log_prob), None
 
 
-_evaluate_actions: Callable[..., tuple[Tensor, Tensor]] = _EvaluateActions.apply
+evaluate_choice: Callable[..., tuple[Tensor, Tensor]] = _EvaluateChoice.apply
+"""Return the log-probability [N] of a choice [N] and the entropy [N], given logits."""
 
 
 POLICY_GAIN = 0.01
@@ -140,23 +130,19 @@ class CategoricalHead(Head):
         super().__init__()
         self.layer = linear_layer(inputs, count, gain=POLICY_GAIN, noise_scale=noise_scale)
 
-    def logits(self, outputs: Tensor, mask: Tensor | None) -> Tensor:
-        """Return [N, count], forbidden choices out of reach."""
-        return categorical.apply_mask(outputs.float(), mask)
-
     def act(
         self, outputs: Tensor, mask: Tensor | None, generator: Generators | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return choices, their log-probability and the logits."""
-        logits = self.logits(outputs, mask)
-        uniform = None if generator is None else categorical.draw_uniform(logits, generator)
-        return *categorical.choose(logits, uniform), logits
+        logits = masked_logits(outputs, mask)
+        uniform = None if generator is None else uniform_like(logits, generator)
+        return *choose(logits, uniform), logits
 
     def evaluate_actions(
         self, outputs: Tensor, action: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return log-probability and entropy."""
-        return categorical.evaluate_actions(self.logits(outputs, mask), action)
+        return evaluate_choice(masked_logits(outputs, mask), action)
 
 
 class MultiDiscreteHead(Head):
@@ -167,22 +153,16 @@ class MultiDiscreteHead(Head):
         self.counts = counts
         self.layer = linear_layer(inputs, sum(counts), gain=POLICY_GAIN, noise_scale=noise_scale)
 
-    def logits(self, outputs: Tensor, mask: Tensor | None) -> Tensor:
-        """Return [N, sum(counts)], the choices side by side."""
-        return categorical.apply_mask(outputs.float(), mask)
-
     def act(
         self, outputs: Tensor, mask: Tensor | None, generator: Generators | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return choices, the sum of their log-probabilities and the logits."""
-        logits = self.logits(outputs, mask)
+        logits = masked_logits(outputs, mask)
         parts = logits.split(self.counts, 1)
         numbers: tuple[Tensor | None, ...] = (None,) * len(parts)
         if generator is not None:
-            numbers = categorical.draw_uniform(logits, generator).split(self.counts, 1)
-        found = [
-            categorical.choose(part, uniform) for part, uniform in zip(parts, numbers, strict=True)
-        ]
+            numbers = uniform_like(logits, generator).split(self.counts, 1)
+        found = [choose(part, uniform) for part, uniform in zip(parts, numbers, strict=True)]
         action = torch.stack([choice for choice, _ in found], 1)
         return action, torch.stack([log_prob for _, log_prob in found], 1).sum(1), logits
 
@@ -190,9 +170,9 @@ class MultiDiscreteHead(Head):
         self, outputs: Tensor, action: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return the sums of log-probability and entropy."""
-        parts = self.logits(outputs, mask).split(self.counts, 1)
+        parts = masked_logits(outputs, mask).split(self.counts, 1)
         found = [
-            categorical.evaluate_actions(part, choice)
+            evaluate_choice(part, choice)
             for part, choice in zip(parts, action.unbind(1), strict=True)
         ]
         log_prob = torch.stack([log_prob for log_prob, _ in found], 1).sum(1)

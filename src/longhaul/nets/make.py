@@ -1,4 +1,4 @@
-"""Making a policy; torch is imported only then, for commands that never come to it."""
+"""Making a policy. Torch is imported only then: most commands do not need it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def build_policy(spec: EnvSpec, config: PolicyConfig) -> ActorCritic:
 
 
 def image_warnings(spec: EnvSpec, config: PolicyConfig) -> tuple[str, ...]:
-    """Return a sentence for every part that looks like an image but is read by an MLP."""
+    """Return a warning for every part that looks like an image but is read by an MLP."""
     from longhaul.nets import encoder
 
     return encoder.image_warnings(spec.observation, config)

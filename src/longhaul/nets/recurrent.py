@@ -24,7 +24,7 @@ class SequenceCore(nn.Module, ABC):
     outputs: int
 
     @abstractmethod
-    def initial(self, rows: int) -> Memory:
+    def initial_state(self, rows: int) -> Memory:
         """Return the memory of rows that begin an episode: zeros."""
 
     @abstractmethod
@@ -46,7 +46,7 @@ class NoCore(SequenceCore):
         super().__init__()
         self.outputs = inputs
 
-    def initial(self, rows: int) -> Memory:
+    def initial_state(self, rows: int) -> Memory:
         """Return an empty memory."""
         return {}
 
@@ -69,6 +69,8 @@ begins one."""
 class _Recurrent(SequenceCore):
     """The weights of `gates` gates, named and laid out as in torch.nn's cells."""
 
+    states: tuple[str, ...]  # the names of the memory, each [rows, size]
+
     def __init__(self, inputs: int, size: int, *, gates: int) -> None:
         super().__init__()
         self.outputs = size
@@ -81,30 +83,25 @@ class _Recurrent(SequenceCore):
                 for gate in weight.chunk(gates):
                     nn.init.orthogonal_(gate)
 
-    def _zeros(self, rows: int) -> Tensor:
-        return self.weight_hh.new_zeros(rows, self.outputs)
+    def initial_state(self, rows: int) -> Memory:
+        """Return zeros."""
+        return {name: self.weight_hh.new_zeros(rows, self.outputs) for name in self.states}
+
+    def _weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
 
 
 class Gru(_Recurrent):
-    """A gated recurrent unit; memory is `hidden` [rows, size]."""
+    """A gated recurrent unit."""
+
+    states = ("hidden",)
 
     def __init__(self, inputs: int, size: int) -> None:
         super().__init__(inputs, size, gates=3)
 
-    def initial(self, rows: int) -> Memory:
-        """Return zeros."""
-        return {"hidden": self._zeros(rows)}
-
     def step(self, features: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
         """Return the next hidden state, which is also the memory."""
-        hidden = torch.gru_cell(
-            features,
-            memory["hidden"],
-            self.weight_ih,
-            self.weight_hh,
-            self.bias_ih,
-            self.bias_hh,
-        )
+        hidden = torch.gru_cell(features, memory["hidden"], *self._weights())
         return hidden, {"hidden": hidden}
 
     def sequence(self, features: Tensor, memory: Memory, started: Tensor) -> tuple[Tensor, Memory]:
@@ -121,7 +118,9 @@ class Gru(_Recurrent):
 
 
 class Lstm(_Recurrent):
-    """A long short-term memory; memory is `hidden` and `cell`, both [rows, size]."""
+    """A long short-term memory."""
+
+    states = ("hidden", "cell")
 
     def __init__(self, inputs: int, size: int) -> None:
         super().__init__(inputs, size, gates=4)
@@ -129,20 +128,10 @@ class Lstm(_Recurrent):
             # A forget gate that starts open lets gradients reach far back from the first update.
             self.bias_ih[size : 2 * size] = 1.0
 
-    def initial(self, rows: int) -> Memory:
-        """Return zeros."""
-        return {"hidden": self._zeros(rows), "cell": self._zeros(rows)}
-
     def step(self, features: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
         """Return the next hidden state and the memory of both states."""
-        hidden, cell = torch.lstm_cell(
-            features,
-            [memory["hidden"], memory["cell"]],
-            self.weight_ih,
-            self.weight_hh,
-            self.bias_ih,
-            self.bias_hh,
-        )
+        before = [memory["hidden"], memory["cell"]]
+        hidden, cell = torch.lstm_cell(features, before, *self._weights())
         return hidden, {"hidden": hidden, "cell": cell}
 
     def sequence(self, features: Tensor, memory: Memory, started: Tensor) -> tuple[Tensor, Memory]:

@@ -74,7 +74,7 @@ class Transformer(SequenceCore):
         self.layers = nn.ModuleList(_Layer(size, heads, memory_length) for _ in range(layers))
         self.exit_norm = nn.LayerNorm(size)
 
-    def initial(self, rows: int) -> Memory:
+    def initial_state(self, rows: int) -> Memory:
         """Return zeros: no step is remembered."""
         weight = self.entry.weight
         return {

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 
 from longhaul.app.artifacts.caption import CaptionWriter
+from longhaul.app.evaluation.episode_player import Moment
 from longhaul.core.env import Array
 from longhaul.core.spaces import Discrete, EnvSpec, Part
-from longhaul.engine.episode_player import Moment
 
 SPEC = EnvSpec("walk", {"place": Part((1,))}, Discrete(2, ("left", "right")))
 

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from longhaul.app.artifacts.films import EpisodeFilm, FilmRequest, play_live, watch_run
 from longhaul.app.build.components import build_evaluator
+from longhaul.app.evaluation.episode_player import Scenario
 from longhaul.app.evaluation.evaluate import (
     EvaluationRequest,
     PlayedCase,
@@ -24,7 +25,6 @@ from longhaul.app.evaluation.load import Run
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.task import Task
-from longhaul.engine.episode_player import Scenario
 from longhaul.engine.suite_evaluator import SuiteEvaluator
 from longhaul.report.film import FilmError, count_frames
 from longhaul.runs.directory import RunDirectory

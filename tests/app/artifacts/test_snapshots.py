@@ -10,9 +10,9 @@ from PIL import Image
 
 from longhaul.app.artifacts.records import SnapshotRequest, snapshot_run
 from longhaul.app.artifacts.report import report_run
+from longhaul.app.evaluation.episode_player import Replay, Scenario
 from longhaul.app.evaluation.load import Run
 from longhaul.core.errors import CheckpointError, ConfigError
-from longhaul.engine.episode_player import Replay, Scenario
 from longhaul.report.film import fit
 from longhaul.report.run_data import gather
 from longhaul.report.snapshots import read_snapshots, snapshot_chart

@@ -246,7 +246,7 @@ def test_the_stages_of_a_sample_are_timed() -> None:
             yield
 
     notes = Notes()
-    replay = PrioritizedReplay(SMALL, generator(), notes)
+    replay = PrioritizedReplay(SMALL, generator(), notes.part)
     push(replay, 0)
     draw(replay)
     stages = ("sample", "priority", "draw", "weight", "gather")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from longhaul.core.errors import ConfigError
 from longhaul.core.rollout import Bootstrap, Rollout
 from longhaul.learn.config import ReplayConfig
-from longhaul.learn.replay.plan import ReplayLayout, ReplayPlan, StoredArray
-from longhaul.learn.replay.ring import Ring
+from longhaul.learn.replay.plan import ReplayLayout, ReplayPlan, item
+from longhaul.learn.replay.ring import Array, Ring
 from longhaul.learn.replay.sequences import cut_up
 from tests.learn.fakes import random_rollout
 
@@ -46,6 +46,10 @@ def ring_for(pieces: Rollout, capacity: int, cut_room: float) -> Ring:
     layout = ReplayLayout.of(pieces)
     config = ReplayConfig(capacity=capacity * layout.length, cut_room=cut_room)
     return Ring(layout, ReplayPlan.of(layout, config))
+
+
+def arrays_of(ring: Ring) -> list[tuple[str, Array]]:
+    return [*ring._saved_sequences.items(), *ring._saved_cuts.items()]
 
 
 def cuts_of(rollout: Rollout, row: int) -> dict[int, tuple[list[int], list[float], float]]:
@@ -141,11 +145,7 @@ def test_a_loaded_ring_reads_and_overwrites_like_the_saved_one() -> None:
     loaded.load_state_dict(saved.state_dict())
     for ring in (saved, loaded):
         ring.write(sequences(9))
-    for (name, left), (_, right) in zip(
-        saved._sequence_arrays() + saved._cut_arrays(),
-        loaded._sequence_arrays() + loaded._cut_arrays(),
-        strict=True,
-    ):
+    for (name, left), (_, right) in zip(arrays_of(saved), arrays_of(loaded), strict=True):
         assert np.array_equal(left, right), name
 
 
@@ -159,8 +159,8 @@ def test_only_what_is_filled_is_saved() -> None:
 
 FRAMES = ReplayLayout(
     length=16,
-    obs={"obs": StoredArray((4, 84, 84), np.dtype(np.uint8))},
-    action=StoredArray((), np.dtype(np.int64)),
+    obs={"obs": item(np.uint8, (4, 84, 84))},
+    action=item(np.int64, ()),
     choices=0,
     memory={},
 )
@@ -168,7 +168,7 @@ FRAMES = ReplayLayout(
 
 def test_two_gibibytes_hold_nearly_as_many_frames_as_without_sequences() -> None:
     """Row 41: frames alone, one per transition and without what follows, would be 76,087."""
-    frame = FRAMES.obs["obs"].nbytes
+    frame = FRAMES.obs["obs"].itemsize
     assert (2048 << 20) // frame == 76_087
     plan = ReplayPlan.of(
         FRAMES, ReplayConfig(capacity=200_000, memory_megabytes=2048, cut_room=0.25)
@@ -185,7 +185,7 @@ def test_the_plan_counts_what_the_ring_takes() -> None:
     layout = ReplayLayout.of(sequences(0))
     plan = ReplayPlan.of(layout, ReplayConfig(capacity=400, cut_room=0.5))
     ring = Ring(layout, plan)
-    arrays = [array for _, array in ring._sequence_arrays() + ring._cut_arrays()]
+    arrays = [array for _, array in arrays_of(ring)]
     priorities = 40 * plan.sequences
     assert plan.nbytes == sum(array.nbytes for array in arrays) + priorities
     assert plan.notice == ""

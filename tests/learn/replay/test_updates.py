@@ -128,7 +128,7 @@ def test_the_replay_loss_is_that_of_the_plain_formula(*, memory: bool, normalize
             last_value=theirs.value(last.obs, last.memory, settings),
         )
         log_ratio = torch.where(chosen, evaluated.log_prob - rollout.log_prob, 0.0)
-        traced = vtrace(trajectory, evaluated.value, log_ratio, gamma=0.99, decay=1.0)
+        traced = vtrace(trajectory, evaluated.value, log_ratio, gamma=0.99, vtrace_lambda=1.0)
     advantage = traced.advantage[chosen]
     if normalize:
         advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
@@ -163,7 +163,9 @@ def test_priorities_after_use_are_those_of_the_errors(make_learner: Make) -> Non
             last_value=policy.value(rollout.last.obs, {}, settings),
         )
         log_ratio = torch.where(rollout.trainable, evaluated.log_prob - rollout.log_prob, 0.0)
-        target = vtrace(trajectory, evaluated.value, log_ratio, gamma=0.99, decay=1.0).target
+        target = vtrace(
+            trajectory, evaluated.value, log_ratio, gamma=0.99, vtrace_lambda=1.0
+        ).target
     make_learner(policy, CONFIG, generator(), replay).update(random_rollout(0), settings)
     expected = []
     for row in range(6):

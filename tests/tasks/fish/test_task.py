@@ -24,7 +24,7 @@ def test_the_task_is_built_from_its_options() -> None:
     task = TASK.build(request(FishOptions(fish=7)))
     assert isinstance(task.envs, BatchedEnvs)
     assert task.envs.spec.rows == 7
-    assert task.make_policy().initial(3) == {}
+    assert task.make_policy().initial_state(3) == {}
     Settings(task.settings)
 
 

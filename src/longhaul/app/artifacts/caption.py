@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from longhaul.app.evaluation.episode_player import Moment
 from longhaul.core.env import Array
 from longhaul.core.spaces import Continuous, Discrete, EnvSpec, MultiDiscrete
-from longhaul.engine.episode_player import Moment
 from longhaul.report.overlay import Bar, Caption
 
 MOST_BARS = 8

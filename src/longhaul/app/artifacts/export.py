@@ -23,7 +23,7 @@ from longhaul.core.policy import NO_NOISE, Policy
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import ActionSpec, Continuous, Discrete, MultiDiscrete
-from longhaul.engine.evaluator import sight_of
+from longhaul.engine.evaluator import policy_inputs
 
 ROWS = 3  # of the example; the graph takes any number
 CHECKS = 20
@@ -86,7 +86,7 @@ def names_of(agent: Agent) -> Names:
     spec = agent.task.envs.spec
     return Names(
         obs=tuple(spec.observation),
-        memory=tuple(agent.policy.initial(1)),
+        memory=tuple(agent.policy.initial_state(1)),
         has_masks=spec.has_masks,
         has_logits=not isinstance(spec.action, Continuous),
     )
@@ -185,7 +185,7 @@ def example_inputs(agent: Agent, generator: np.random.Generator, rows: int = ROW
         tensors.append(torch.from_numpy(drawn.astype(part.dtype)))
     if spec.has_masks:
         tensors.append(torch.from_numpy(random_masks(spec.action, generator, rows)))
-    tensors += [part.clone() for part in agent.policy.initial(rows).values()]
+    tensors += [part.clone() for part in agent.policy.initial_state(rows).values()]
     return tensors
 
 
@@ -291,14 +291,14 @@ def _play(env: VectorEnv, agent: Agent, graph: Graph) -> GraphEpisodes:
     counts = choice_counts(env.spec.action)
     env.configure(agent.settings)
     env.reset()
-    memory = agent.policy.initial(env.rows)
+    memory = agent.policy.initial_state(env.rows)
     for _ in range(PLAYED_STEPS):
-        sight = sight_of(env, memory, torch.device("cpu"))
-        assert sight.mask is not None, "the environment has masks"
+        obs, memory, mask = policy_inputs(env, memory, torch.device("cpu"))
+        assert mask is not None, "the environment has masks"
         active = env.slots.active.copy()
-        found, expected = graph.run([*sight.obs.values(), sight.mask, *sight.memory.values()])
+        found, expected = graph.run([*obs.values(), mask, *memory.values()])
         action = found[0].reshape(env.rows, -1)
-        allowed = np.split(sight.mask.numpy(), np.cumsum(counts)[:-1], axis=1)
+        allowed = np.split(mask.numpy(), np.cumsum(counts)[:-1], axis=1)
         fine = [
             np.take_along_axis(part, action[:, [number]], axis=1)[:, 0]
             for number, part in enumerate(allowed)

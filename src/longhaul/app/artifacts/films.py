@@ -16,6 +16,7 @@ from rich.text import Text
 
 from longhaul.app.artifacts.caption import CaptionWriter
 from longhaul.app.build.env_output import apart_from_envs
+from longhaul.app.evaluation.episode_player import Moment, Replay
 from longhaul.app.evaluation.evaluate import (
     PlayedCase,
     choose,
@@ -28,7 +29,6 @@ from longhaul.core.control import Progress
 from longhaul.core.errors import LonghaulError
 from longhaul.core.parts import Recorded, RunListener
 from longhaul.core.settings import Settings
-from longhaul.engine.episode_player import Moment, Replay
 from longhaul.engine.evaluator import EpisodeEvaluator
 from longhaul.engine.suite_evaluator import SuiteEvaluator
 from longhaul.envs.starts import STARTS

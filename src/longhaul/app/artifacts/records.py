@@ -13,6 +13,7 @@ import numpy as np
 from longhaul.app.build.components import build_schedule, build_settings
 from longhaul.app.build.config import RunConfig
 from longhaul.app.build.env_output import apart_from_envs
+from longhaul.app.evaluation.episode_player import Moment, Replay, Scenario
 from longhaul.app.evaluation.evaluate import PlayedCase, played_cases
 from longhaul.app.evaluation.load import Agent, Run, load_named
 from longhaul.core.env import Array, Observation
@@ -21,7 +22,6 @@ from longhaul.core.evaluation import Playback, RunLog, Study
 from longhaul.core.parts import Recorded, RunListener
 from longhaul.core.settings import Settings, SettingValue
 from longhaul.core.task import Task
-from longhaul.engine.episode_player import Moment, Replay, Scenario
 from longhaul.envs.starts import STARTS
 from longhaul.report.film import FilmError, Picture
 from longhaul.report.snapshots import EpisodeSnapshot, keep_snapshots

@@ -245,7 +245,9 @@ def build_replay(
             "learn.replay.saved = false: checkpoints leave the replay out, so that a resumed run "
             "fills it anew and is not bit for bit the same"
         )
-    return PrioritizedReplay(config.learn.replay, Seeds(config.seed).generator("replay"), timer)
+    return PrioritizedReplay(
+        config.learn.replay, Seeds(config.seed).generator("replay"), timer.part
+    )
 
 
 def checkpoint_config(config: RunConfig, task: Task) -> CheckpointConfig:

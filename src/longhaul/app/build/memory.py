@@ -20,7 +20,7 @@ from longhaul.app.build.text import columns
 from longhaul.core.env import empty_actions
 from longhaul.core.errors import ConfigError, ResourceError
 from longhaul.core.task import Task
-from longhaul.learn.replay.plan import ReplayLayout, ReplayPlan, StoredArray
+from longhaul.learn.replay.plan import ReplayLayout, ReplayPlan, item
 from longhaul.learn.replay.sequences import sequence_length
 
 MEGABYTE = 1 << 20
@@ -73,7 +73,7 @@ def memory_plan(config: RunConfig, task: Task) -> MemoryPlan:
     step += empty_actions(spec, 1).nbytes + 3 * 4 + 5
     step += spec.choices if spec.has_masks else 0
     rollouts = 2 if config.collect.overlap else 1
-    memory = sum(part.numel() * part.element_size() for part in policy.initial(1).values())
+    memory = sum(part.numel() * part.element_size() for part in policy.initial_state(1).values())
     sizes = {
         "rollouts": rollouts * step * rows * config.collect.num_steps,
         "policy memory": memory * rows,
@@ -100,15 +100,12 @@ def replay_plan(config: RunConfig, task: Task) -> ReplayPlan:
     action = empty_actions(spec, 1)
     layout = ReplayLayout(
         length=length,
-        obs={
-            name: StoredArray(part.shape, np.dtype(part.dtype))
-            for name, part in spec.observation.items()
-        },
-        action=StoredArray(action.shape[1:], action.dtype),
+        obs={name: item(part.dtype, part.shape) for name, part in spec.observation.items()},
+        action=item(action.dtype, action.shape[1:]),
         choices=spec.choices if spec.has_masks else 0,
         memory={
-            name: StoredArray(tuple(part.shape[1:]), part.numpy().dtype)
-            for name, part in policy.initial(1).items()
+            name: item(part.numpy().dtype, part.shape[1:])
+            for name, part in policy.initial_state(1).items()
         },
     )
     plan = ReplayPlan.of(layout, config.learn.replay)

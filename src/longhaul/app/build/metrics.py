@@ -15,12 +15,13 @@ from longhaul.engine.config import TIMINGS as LOOP_TIMINGS
 from longhaul.learn.metrics import METRICS as LEARN_METRICS
 from longhaul.nets.config import METRICS as POLICY_METRICS
 from longhaul.runs.logs.jsonl import SCHEMA
+from longhaul.runs.monitor.resources import METRICS as RESOURCE_METRICS
 from longhaul.schedule.config import METRICS as SCHEDULE_METRICS
 from longhaul.schedule.schedule import Schedule
 
 GENERAL = (*LOOP_METRICS, *LEARN_METRICS, *POLICY_METRICS, *SCHEDULE_METRICS)
 """Metrics of metrics.jsonl that any task may bring."""
-TIMINGS = (*LOOP_TIMINGS, *CLUSTER_METRICS)
+TIMINGS = (*LOOP_TIMINGS, *RESOURCE_METRICS, *CLUSTER_METRICS)
 """Metrics of timings.jsonl."""
 
 _PLACEHOLDER = re.compile(r"<[^<>]+>")

@@ -14,6 +14,7 @@ import msgspec
 from longhaul.app.build.components import build_evaluator
 from longhaul.app.build.env_output import apart_from_envs
 from longhaul.app.build.text import columns
+from longhaul.app.evaluation.episode_player import Scenario
 from longhaul.app.evaluation.load import Agent, Run
 from longhaul.app.evaluation.suites import TRAINED, SuiteReport, SuiteRequest, measure_suites
 from longhaul.core.env import EnvSource, Episode
@@ -21,7 +22,6 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
 from longhaul.core.seeds import ListedSeeds, Seeds
 from longhaul.core.statistics import Interval
-from longhaul.engine.episode_player import Scenario
 from longhaul.engine.evaluator import EpisodeEvaluator, OnProgress, figures, ignore_progress
 from longhaul.engine.suite_evaluator import waves
 from longhaul.runs.directory import RunDirectory

@@ -223,7 +223,7 @@ class Agent:
                 )
         rows = len(next(iter(arrays.values())))
         if rows != self._rows:
-            self._rows, self._memory = rows, self.policy.initial(rows)
+            self._rows, self._memory = rows, self.policy.initial_state(rows)
         masks = None
         if mask is not None:
             masks = torch.from_numpy(np.array(mask, dtype=bool).reshape(rows, -1))
@@ -266,7 +266,9 @@ class Agent:
             "env": spec.id,
             "observation": {name: asdict(part) for name, part in spec.observation.items()},
             "action": {"kind": type(spec.action).__name__, **asdict(spec.action)},
-            "memory": {name: list(part.shape[1:]) for name, part in self.policy.initial(1).items()},
+            "memory": {
+                name: list(part.shape[1:]) for name, part in self.policy.initial_state(1).items()
+            },
             "masks": spec.has_masks,
             "preprocessing": "in the weights: observations are given as the environment shows them",
             "settings": values,

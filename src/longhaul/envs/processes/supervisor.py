@@ -50,6 +50,17 @@ class JobOutcome:
 class Supervisor:
     """Keeps workers alive and episodes exact."""
 
+    # The states of a worker and of an env, and the method that makes each transition:
+    #
+    #   worker   alive --lost--> dead --restart--> alive      _on_worker_death, _start
+    #                            dead --no budget--> retired  _may_restart
+    #   env      ready --raised--> broken --replay--> ready   _count_raised, _restore
+    #            ready | broken --> given up                  _give_up
+    #
+    # An episode is given up after too many failures of its seed (strikes), if its numbers are
+    # invalid, or if its replay is impossible or differs. `settle` repeats until all work is done:
+    # send the order, accept what was done (_judge), repair what failed (_revive), order the rest.
+
     def __init__(
         self,
         fleet: Fleet,
@@ -106,6 +117,7 @@ class Supervisor:
         outcome = JobOutcome()
         while True:
             todo = self._judge(job, todo, results, outcome)
+            # From here every worker is alive or retired, every episode restored or given up.
             self._revive(outcome)
             gone = outcome.given_up.keys() | outcome.retired.keys()
             left = {
@@ -230,6 +242,7 @@ class Supervisor:
         """Restore every dead worker and every broken env."""
         while True:
             dead = [worker for worker in self.workers if not self._fleet.is_alive(worker)]
+            # Dead workers first: a new process replays all of its episodes, broken ones included.
             if dead:
                 began = time.monotonic()
                 self._start([w for w in dead if self._may_restart(w, outcome)], outcome)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from longhaul.core.rollout import Rollout, TensorTree
 from longhaul.core.seeds import generator_state, restore_generator
 from longhaul.core.state import State
 from longhaul.learn.config import ReplayConfig
-from longhaul.learn.replay.plan import ReplayLayout, ReplayPlan, StoredArray
+from longhaul.learn.replay.plan import Item, ReplayLayout, ReplayPlan, item
 from longhaul.learn.replay.ring import Ring
 from longhaul.learn.replay.sequences import cut_up, sequence_length
 from longhaul.learn.replay.sum_tree import Indices, SumTree, Weights
@@ -33,11 +33,9 @@ class ReplaySample:
     weight: Tensor  # [B], importance weights, the largest is 1
 
 
-class Stopwatch(Protocol):
-    """Measures parts of a learner's work."""
-
-    def part(self, name: str) -> AbstractContextManager[None]:
-        """Count the time inside as spent on `name`."""
+def untimed(name: str) -> AbstractContextManager[None]:
+    """Measure nothing."""
+    return nullcontext()
 
 
 @dataclass(slots=True)
@@ -58,11 +56,11 @@ class PrioritizedReplay:
         self,
         config: ReplayConfig,
         generator: np.random.Generator,
-        stopwatch: Stopwatch | None = None,
+        timed: Callable[[str], AbstractContextManager[None]] = untimed,
     ) -> None:
         self._config = config
         self._generator = generator
-        self._timed = (lambda name: nullcontext()) if stopwatch is None else stopwatch.part
+        self._timed = timed  # counts the time inside as spent on a name
         self._ring: Ring | None = None
         self._scratch: TensorTree = {}
         self._tree = SumTree(1)
@@ -131,18 +129,18 @@ class PrioritizedReplay:
         return ReplaySample(rollout, places, torch.from_numpy(weight.astype(np.float32)))
 
     def _weigh(self, alpha: float) -> None:
-        """Bring the tree to another alpha, if it is one."""
+        """Rebuild the tree if alpha has changed."""
         if alpha != self._alpha:
             self._alpha = alpha
             self._tree.set_all(self._chances(self._priorities))
 
     def _chances(self, priorities: Weights) -> Weights:
-        """Return what priorities are drawn by; nothing to learn is never drawn, even at alpha 0."""
+        """Return p^alpha, and 0 for priority 0 even at alpha 0: nothing to learn is never drawn."""
         chances: Weights = priorities**self._alpha * (priorities > 0)
         return chances
 
     def _importance(self, places: Indices, beta: float) -> Weights:
-        """Return (n P)^-beta of each, divided by the largest of the sample."""
+        """Return w = (n P)^-beta of each, divided by the largest w of the sample."""
         if self._tree.total == 0:
             return np.ones(len(places))
         assert self._ring is not None
@@ -186,7 +184,7 @@ class PrioritizedReplay:
         return metrics
 
     def state_dict(self) -> State:
-        """Return counts, generator and, unless it is left out, all that is kept."""
+        """Return counts, generator and, if `saved`, all sequences."""
         state: State = {
             "generator": generator_state(self._generator),
             "counts": asdict(self._counts),
@@ -201,7 +199,7 @@ class PrioritizedReplay:
         return state
 
     def load_state_dict(self, state: State) -> None:
-        """Continue from a saved state; what was left out of it fills anew."""
+        """Continue from a saved state; sequences that were not saved are collected again."""
         restore_generator(self._generator, state["generator"])
         self._counts = _Counts(**state["counts"])
         self._alpha = state["alpha"]
@@ -221,18 +219,17 @@ def _saved_layout(state: State) -> ReplayLayout:
     """Return the layout the saved arrays have."""
     arrays = state["ring"]["sequences"]
 
-    def pieces(group: str) -> dict[str, StoredArray]:
+    def kept(group: str) -> dict[str, Item]:
         return {
-            name.removeprefix(group): StoredArray(array.shape[2:], array.dtype)
+            name.removeprefix(group): item(array.dtype, array.shape[2:])
             for name, array in arrays.items()
             if name.startswith(group)
         }
 
-    action = arrays["action"]
     return ReplayLayout(
         length=state["length"],
-        obs=pieces("obs."),
-        action=StoredArray(action.shape[2:], action.dtype),
+        obs=kept("obs."),
+        action=kept("action")[""],
         choices=arrays["mask"].shape[2] if "mask" in arrays else 0,
-        memory=pieces("memory."),
+        memory=kept("memory."),
     )

@@ -1,12 +1,14 @@
-"""How much of a run's past fits into the memory it may take."""
+"""How many sequences fit into the memory replay may take."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
+from torch import Tensor
 
 from longhaul.core.errors import ConfigError
 from longhaul.core.rollout import Rollout
@@ -17,18 +19,13 @@ NUMBERS = ("log_prob", "reward", "value")
 FLAGS = ("terminated", "truncated", "started", "active", "forced", "lost")
 _PRIORITY_BYTES = 8 + 4 * 8  # a priority and its share of the tree, at its least full
 
+Item = np.dtype[Any]
+"""One array kept per step or per sequence: a dtype with a shape."""
 
-@dataclass(frozen=True, slots=True)
-class StoredArray:
-    """One array kept per step or per sequence."""
 
-    shape: tuple[int, ...]
-    dtype: np.dtype[np.generic]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of one."""
-        return math.prod(self.shape) * self.dtype.itemsize
+def item(dtype: DTypeLike, shape: tuple[int, ...]) -> Item:
+    """Return the dtype of arrays of this shape."""
+    return np.dtype((dtype, shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,32 +33,32 @@ class ReplayLayout:
     """What is kept of one sequence."""
 
     length: int
-    obs: Mapping[str, StoredArray]  # per step, and once more for what was seen after the last one
-    action: StoredArray  # per step
+    obs: Mapping[str, Item]  # per step, and once more for what was seen after the last one
+    action: Item  # per step
     choices: int  # width of the action mask, 0 without one
-    memory: Mapping[str, StoredArray]  # before the first step and after the last one
+    memory: Mapping[str, Item]  # before the first step and after the last one
 
     @staticmethod
     def of(pieces: Rollout) -> ReplayLayout:
         """Return the layout of a rollout that is cut up into sequences."""
 
-        def piece(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> StoredArray:
-            return StoredArray(array.shape[2:], array.dtype)
+        def kept(part: Tensor) -> Item:
+            return item(part.numpy().dtype, part.shape[2:])
 
         return ReplayLayout(
             length=pieces.steps,
-            obs={name: piece(part.numpy()) for name, part in pieces.obs.items()},
-            action=piece(pieces.action.numpy()),
+            obs={name: kept(part) for name, part in pieces.obs.items()},
+            action=kept(pieces.action),
             choices=0 if pieces.mask is None else pieces.mask.shape[2],
-            memory={name: piece(part.numpy()) for name, part in pieces.memory.items()},
+            memory={name: kept(part) for name, part in pieces.memory.items()},
         )
 
     @property
     def sequence_bytes(self) -> int:
         """Bytes of one sequence with its priority."""
-        seen = sum(piece.nbytes for piece in self.obs.values())
-        remembered = sum(piece.nbytes for piece in self.memory.values())
-        per_step = self.action.nbytes + self.choices + 4 * len(NUMBERS) + len(FLAGS) + 4
+        seen = sum(kept.itemsize for kept in self.obs.values())
+        remembered = sum(kept.itemsize for kept in self.memory.values())
+        per_step = self.action.itemsize + self.choices + 4 * len(NUMBERS) + len(FLAGS) + 4
         return (
             seen * (self.length + 1)
             + per_step * self.length
@@ -73,8 +70,9 @@ class ReplayLayout:
     @property
     def cut_bytes(self) -> int:
         """Bytes of one last observation within a sequence, with whose it is."""
-        pieces = (*self.obs.values(), *self.memory.values())
-        return sum(piece.nbytes for piece in pieces) + 4 + 2 * 4
+        return (
+            sum(kept.itemsize for kept in (*self.obs.values(), *self.memory.values())) + 4 + 2 * 4
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,7 @@ class ReplayPlan:
 
     sequences: int
     cuts: int  # last observations of truncated steps within sequences
-    wanted: int  # sequences that were asked for
+    wanted: int  # sequences that were configured
     length: int
     nbytes: int
     limit_megabytes: float
@@ -107,7 +105,7 @@ class ReplayPlan:
 
     @property
     def notice(self) -> str:
-        """What to tell of a memory that is smaller than asked for; empty if it is not."""
+        """The warning for a memory smaller than configured; empty if it is not."""
         if self.sequences == self.wanted:
             return ""
         return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from longhaul.core.errors import CheckpointError
 from longhaul.core.rollout import Bootstrap, Rollout
 from longhaul.core.state import State
-from longhaul.learn.replay.plan import FLAGS, NUMBERS, ReplayLayout, ReplayPlan
+from longhaul.learn.replay.plan import FLAGS, NUMBERS, Item, ReplayLayout, ReplayPlan
 from longhaul.learn.replay.sum_tree import Indices
 
 Array = NDArray[Any]
@@ -35,30 +36,31 @@ class Ring:
         self.written = 0  # sequences since the beginning
         self._cuts_written = 0
         count, length, cuts = plan.sequences, layout.length, plan.cuts
-        # Not touched before it is written to, so that memory is taken only as it fills.
-        self._obs = {
-            name: np.zeros((count, length + 1, *piece.shape), piece.dtype)
-            for name, piece in layout.obs.items()
-        }
-        self._action = np.zeros((count, length, *layout.action.shape), layout.action.dtype)
+        # Zeros are not touched before they are written to: memory is taken only as it fills.
+        self._obs = _zeros((count, length + 1), layout.obs)
+        self._memory = _zeros((count, 2), layout.memory)
+        self._action = np.zeros((count, length), layout.action)
         self._numbers = np.zeros((count, len(NUMBERS), length), np.float32)
         self._flags = np.zeros((count, len(FLAGS), length), np.bool_)
         self._mask = np.zeros((count, length, layout.choices), np.bool_) if layout.choices else None
-        self._memory = {
-            name: np.zeros((count, 2, *piece.shape), piece.dtype)
-            for name, piece in layout.memory.items()
-        }
         self._end_value = np.zeros(count, np.float32)
         self._cut_at = np.zeros((count, length), np.int32)
-        self._cut_obs = {
-            name: np.zeros((cuts, *piece.shape), piece.dtype) for name, piece in layout.obs.items()
-        }
-        self._cut_memory = {
-            name: np.zeros((cuts, *piece.shape), piece.dtype)
-            for name, piece in layout.memory.items()
-        }
+        self._cut_obs = _zeros((cuts,), layout.obs)
+        self._cut_memory = _zeros((cuts,), layout.memory)
         self._cut_value = np.zeros(cuts, np.float32)
         self._cut_owner = np.zeros((cuts, 2), np.int32)
+        self._saved_sequences: dict[str, Array] = {
+            **{f"obs.{name}": kept for name, kept in self._obs.items()},
+            **{f"memory.{name}": kept for name, kept in self._memory.items()},
+            **{"action": self._action, "numbers": self._numbers, "flags": self._flags},
+            **({} if self._mask is None else {"mask": self._mask}),
+            **{"end_value": self._end_value, "cut_at": self._cut_at},
+        }
+        self._saved_cuts: dict[str, Array] = {
+            **{f"obs.{name}": kept for name, kept in self._cut_obs.items()},
+            **{f"memory.{name}": kept for name, kept in self._cut_memory.items()},
+            **{"value": self._cut_value, "owner": self._cut_owner},
+        }
         self._scratch: dict[str, Array] = {}
 
     @property
@@ -219,44 +221,27 @@ class Ring:
             "capacity": self.capacity,
             "written": self.written,
             "cuts_written": self._cuts_written,
-            "sequences": {name: array[: self.size] for name, array in self._sequence_arrays()},
-            "cuts": {name: array[:cuts] for name, array in self._cut_arrays()},
+            "sequences": {name: kept[: self.size] for name, kept in self._saved_sequences.items()},
+            "cuts": {name: kept[:cuts] for name, kept in self._saved_cuts.items()},
         }
 
     def load_state_dict(self, state: State) -> None:
         """Take over what was saved by a ring of the same layout and capacity."""
         if state["capacity"] != self.capacity:
             raise CheckpointError(
-                f"the saved replay keeps {state['capacity']} sequences, this run's {self.capacity}"
+                f"the saved replay holds {state['capacity']} sequences, this run's {self.capacity}"
             )
         self.written, self._cuts_written = state["written"], state["cuts_written"]
         for arrays, saved in (
-            (self._sequence_arrays(), state["sequences"]),
-            (self._cut_arrays(), state["cuts"]),
+            (self._saved_sequences, state["sequences"]),
+            (self._saved_cuts, state["cuts"]),
         ):
-            for name, array in arrays:
-                array[: len(saved[name])] = saved[name]
+            for name, kept in arrays.items():
+                kept[: len(saved[name])] = saved[name]
 
-    def _sequence_arrays(self) -> list[tuple[str, Array]]:
-        mask = [] if self._mask is None else [("mask", self._mask)]
-        return [
-            *((f"obs.{name}", kept) for name, kept in self._obs.items()),
-            *((f"memory.{name}", kept) for name, kept in self._memory.items()),
-            ("action", self._action),
-            ("numbers", self._numbers),
-            ("flags", self._flags),
-            *mask,
-            ("end_value", self._end_value),
-            ("cut_at", self._cut_at),
-        ]
 
-    def _cut_arrays(self) -> list[tuple[str, Array]]:
-        return [
-            *((f"obs.{name}", kept) for name, kept in self._cut_obs.items()),
-            *((f"memory.{name}", kept) for name, kept in self._cut_memory.items()),
-            ("value", self._cut_value),
-            ("owner", self._cut_owner),
-        ]
+def _zeros(shape: tuple[int, ...], items: Mapping[str, Item]) -> dict[str, Array]:
+    return {name: np.zeros(shape, kept) for name, kept in items.items()}
 
 
 def _stretches(places: Indices) -> list[slice]:

@@ -1,4 +1,4 @@
-"""Rollouts cut into short sequences, each a small rollout of its own."""
+"""Rollouts cut into short sequences, each a small rollout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from longhaul.core.errors import ConfigError
 from longhaul.core.rollout import Bootstrap, Rollout, TensorTree, fold_chunks
 
-LONGEST = 16  # steps; what a policy without a memory gains from longer ones is what V-trace adds
+LONGEST = 16  # steps; without a memory, longer sequences only extend the V-trace sum
 
 
 def sequence_length(wanted: int, *, steps: int, chunk: int, recurrent: bool) -> int:
@@ -18,10 +18,7 @@ def sequence_length(wanted: int, *, steps: int, chunk: int, recurrent: bool) -> 
     if wanted == 0:
         return max(length for length in range(1, LONGEST + 1) if steps % length == 0)
     if steps % wanted:
-        raise ConfigError(
-            f"learn.replay.length = {wanted} must divide collect.num_steps = {steps}, "
-            "so that sequences end where rollouts do"
-        )
+        raise ConfigError(f"learn.replay.length = {wanted} must divide collect.num_steps = {steps}")
     if recurrent and wanted % chunk:
         raise ConfigError(
             f"learn.replay.length = {wanted} must be a multiple of the {chunk} steps after which "

@@ -1,4 +1,4 @@
-"""Numbers that can be drawn in proportion to their size, all of a batch at once."""
+"""Items drawn in proportion to their weights, a batch at a time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Weights = NDArray[np.float64]
 class SumTree:
     """Weights of `capacity` items, zero at first, kept as a binary tree of sums.
 
-    Every inner node is the sum of its two children and nothing else, so that rounding never adds
-    up and a tree built anew from its weights is the same bit for bit.
+    Every inner node is the sum of its two children and nothing else. Rounding errors do not add up,
+    and a tree rebuilt from its weights is bit-equal.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -42,7 +42,7 @@ class SumTree:
         place = items + self._first_leaf
         nodes[place] = weights
         for _ in range(self._depth):
-            # Sorted and adjacent, so that one comparison finds the parents named twice.
+            # Sorted: duplicate parents are adjacent.
             place = np.sort(place >> 1)
             if place.size > 1:
                 place = place[np.flatnonzero(np.diff(place, prepend=-1))]

@@ -29,8 +29,8 @@ from longhaul.learn.returns import RewardScale, Trajectory
 class ReplayUpdates:
     """Adds the V-trace loss of replayed sequences to a learner's first steps of a rollout.
 
-    Values, targets and importance weights always come from the present weights; of the past only
-    what happened is kept, and how likely the acting policy found its actions.
+    Values, targets and importance weights are computed with the present weights. Stored are only
+    the transitions and the log-probabilities of the acting policy.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ReplayUpdates:
         self._noise_seed = 0
 
     def begin(self, rollout: Rollout, settings: Settings) -> None:
-        """Keep a rollout, whole, and see whether samples are due beside it."""
+        """Store a rollout, and decide how many samples to learn from beside it."""
         pieces = self._replay.pieces(rollout, recurrent=self._policy.recurrent)
         self._replay.push(pieces, self._first_priorities(pieces, settings))
         self._left = self._replay.due()
@@ -93,11 +93,11 @@ class ReplayUpdates:
         optimizer.record(loss, measures)
 
     def metrics(self) -> Metrics:
-        """Return what the replay has to tell."""
+        """Return the metrics of the replay buffer."""
         return self._replay.metrics()
 
     def _first_priorities(self, pieces: Rollout, settings: Settings) -> NDArray[np.float64]:
-        """Return what `backward` would find by the weights that acted, from their records."""
+        """Return the priorities by the weights that acted, from the recorded values."""
         trajectory = Trajectory.of(pieces, self._rewards.applied(pieces.reward))
         on_policy = torch.zeros_like(pieces.log_prob)
         target = vtrace_returns(self._config, trajectory, pieces.value, on_policy, settings).target

@@ -192,19 +192,26 @@ class CheckpointStore:
             for name in sorted(snapshot.states)
         }
         trees = exact_json.dumps({name: state.tree for name, state in split.items()})
+        # The commit protocol. A crash at any point leaves the previous checkpoint valid:
+        # before step 3 there is only a temporary folder, which loading ignores.
         with storage_errors(self.folder):
+            # 1. Refuse to start without space for the whole checkpoint.
             self.folder.mkdir(exist_ok=True)
             self._check_space(sum(state.nbytes for state in split.values()) + len(trees))
             target = self._target(snapshot.progress)
             temporary = temporary_folder(self.folder)
             try:
+                # 2. Write and fsync every part, then the manifest with their hashes.
                 self._write(temporary, snapshot, split, trees)
+                # 3. Commit: the rename is atomic.
                 temporary.rename(target)
             except BaseException:
                 shutil.rmtree(temporary, ignore_errors=True)
                 raise
+            # 4. Make the rename itself durable, and read everything back.
             sync_directory(self.folder)
             self._confirm(target)
+            # 5. Only now point LATEST at it and delete surplus checkpoints.
             replace_file(self.folder / LATEST_FILE, f"{target.name}\n".encode())
             self._present = (snapshot.progress, target)
             remove_surplus(self.folder, self.config, saved=target, damaged=self._damaged)

@@ -12,13 +12,35 @@ from typing import Any, Protocol
 import psutil
 
 from longhaul.core.errors import ConfigError, LonghaulError
-from longhaul.core.metrics import Metrics
+from longhaul.core.metrics import Metric, Metrics
 from longhaul.runs.lock import Clocks
 from longhaul.runs.logs.jsonl import LogWriter, encode_row
 from longhaul.runs.monitor.background import Background
 
 WINDOW = 100
 """Samples in a running mean."""
+
+METRICS = (
+    Metric("mem/rss", "resident memory of the trainer", "bytes"),
+    Metric("mem/uss", "memory of the trainer that no other process shares", "bytes"),
+    Metric("mem/workers_rss", "resident memory of all its processes together", "bytes"),
+    Metric("mem/workers_uss", "memory of those processes that no other shares", "bytes"),
+    Metric("mem/worker_rss_max", "resident memory of the largest of those processes", "bytes"),
+    Metric("mem/system_percent", "memory of the machine in use", "%"),
+    Metric("mem/processes", "live processes of the trainer"),
+    Metric("cpu/trainer_percent", "processor time of the trainer; 100 is one core", "%"),
+    Metric("cpu/workers_percent", "processor time of all its processes; 100 is one core", "%"),
+    Metric("cpu/system_percent", "how busy all cores of the machine are", "%"),
+    Metric("cpu/trainer_percent_mean", "mean of the last 100 measurements of the trainer", "%"),
+    Metric("gpu/count", "graphics cards, where nvidia-ml-py finds any"),
+    Metric("gpu/<number>_percent", "how busy a card is", "%"),
+    Metric("gpu/<number>_percent_mean", "mean of the last 100 measurements of it", "%"),
+    Metric("gpu/<number>_memory", "memory of a card in use", "bytes"),
+    Metric("gpu/<number>_memory_total", "memory of a card", "bytes"),
+    Metric("gpu/<number>_allocated", "memory torch has taken on a card for tensors", "bytes"),
+    Metric("gpu/<number>_reserved", "memory torch keeps on a card", "bytes"),
+)
+"""Columns of timings.jsonl."""
 
 
 @dataclass(frozen=True, slots=True)

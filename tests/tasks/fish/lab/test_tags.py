@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from longhaul.app.build.metrics import GENERAL, declares
-from longhaul.engine.config import TIMINGS
+from longhaul.app.build.metrics import GENERAL, TIMINGS, declares
 from longhaul.envs.config import EnvConfig
 from longhaul.learn.config import PPOConfig, learn_settings
 from longhaul.nets.config import PolicyConfig

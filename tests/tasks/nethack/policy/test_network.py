@@ -49,7 +49,7 @@ def recorded(
     started[0], started[3, 2], started[5, 4] = True, True, True
     mask = torch.rand(length, rows, ACTION_COUNT, generator=torch.Generator().manual_seed(3)) < 0.6
     mask[..., 0] = True
-    memory = policy.initial(rows)
+    memory = policy.initial_state(rows)
     first = memory
     generator = torch.Generator().manual_seed(9)
     actions, log_probs, values = [], [], []
@@ -90,7 +90,7 @@ def test_the_map_view_acts_and_judges_alike() -> None:
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_policy_loss_alone_reaches_every_weight(name: str) -> None:
     policy = player(VARIANTS[name])
-    batch = replace(sequences(4, 32), memory=policy.initial(32))
+    batch = replace(sequences(4, 32), memory=policy.initial_state(32))
     judged = policy.evaluate_actions(batch, SPARSE)
     (judged.log_prob.square().mean() + judged.value.square().mean()).backward()
     idle = [
@@ -189,22 +189,22 @@ def test_cross_attention_hears_one_head_and_learns_whom_to_ask() -> None:
 def test_a_copy_with_other_weights_does_not_use_what_the_first_one_remembers() -> None:
     policy, obs = player(), observations(8)
     with torch.inference_mode():
-        policy.act(obs, policy.initial(8), DECLARED)
+        policy.act(obs, policy.initial_state(8), DECLARED)
     other, second = copy.deepcopy(policy), player(seed=2)
     other.load_state_dict(second.state_dict())
     with torch.inference_mode():
-        value = other.act(obs, other.initial(8), DECLARED).value
-        expected = second.act(obs, other.initial(8), DECLARED).value
+        value = other.act(obs, other.initial_state(8), DECLARED).value
+        expected = second.act(obs, other.initial_state(8), DECLARED).value
     torch.testing.assert_close(value, expected)
 
 
 def test_values_can_be_asked_for_after_acting_and_with_a_gradient() -> None:
     policy, obs, others = player(), observations(8), observations(8, seed=12)
     with torch.inference_mode():
-        acted = policy.act(obs, policy.initial(8), DECLARED)
+        acted = policy.act(obs, policy.initial_state(8), DECLARED)
     with torch.no_grad():
-        policy.value(others, policy.initial(8), DECLARED)
-    value = policy.value(obs, policy.initial(8), DECLARED)
+        policy.value(others, policy.initial_state(8), DECLARED)
+    value = policy.value(obs, policy.initial_state(8), DECLARED)
     torch.testing.assert_close(value.detach(), acted.value)
     value.sum().backward()
 
@@ -212,10 +212,10 @@ def test_values_can_be_asked_for_after_acting_and_with_a_gradient() -> None:
 def test_a_new_rollout_begins_with_an_empty_memo() -> None:
     policy, obs = player(), observations(8)
     with torch.inference_mode():
-        policy.act(obs, policy.initial(8), DECLARED)
+        policy.act(obs, policy.initial_state(8), DECLARED)
         missed = policy.memo.missed
         policy.set_noise(5)
-        policy.act(obs, policy.initial(8), DECLARED)
+        policy.act(obs, policy.initial_state(8), DECLARED)
     assert policy.memo.missed == 2 * missed
 
 

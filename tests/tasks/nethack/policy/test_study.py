@@ -47,7 +47,7 @@ def test_an_episode_is_followed_by_the_function_that_acted() -> None:
     for options in (PolicyOptions(), PolicyOptions(core="gru", core_size=16)):
         policy, episode = player(options), playback(12, 4)
         track = follow(policy, DECLARED, episode)
-        memory, found = policy.initial(1), []
+        memory, found = policy.initial_state(1), []
         with torch.inference_mode():
             for step in range(12):
                 seen = {name: torch.from_numpy(part[step]) for name, part in episode.obs.items()}

@@ -12,7 +12,7 @@ from longhaul.core.policy import Act, ActionEvaluation, Generators, Policy
 from longhaul.core.rollout import Memory, Sequences, TensorTree
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Part
-from longhaul.nets import heads as categorical
+from longhaul.nets import heads
 from longhaul.nets.recurrent import Gru, Lstm, NoCore, SequenceCore
 from longhaul.tasks.nethack.policy import health as losses
 from longhaul.tasks.nethack.policy.graph import GraphStream, Memo, Spoken, Thought, distinct
@@ -98,10 +98,10 @@ class ExpertPolicy(Policy):
         """The experts' names, for those who watch."""
         return {SHOWN: self.expert_names}
 
-    def initial(self, rows: int) -> Memory:
+    def initial_state(self, rows: int) -> Memory:
         """Return zeros."""
         before = self.of_expert.new_zeros(rows, self.options.experts)
-        return {ALPHA: before, **self.core.initial(rows)}
+        return {ALPHA: before, **self.core.initial_state(rows)}
 
     def set_noise(self, seed: int) -> None:
         """Forget what the graph said: a rollout must not show what was asked before it."""
@@ -120,8 +120,8 @@ class ExpertPolicy(Policy):
         seen, memory = self.core.step(self.sight.forward(obs), _of_core(memory))
         thought = self._think(seen, self.memo.spoken(self.graph, obs[ATOM_BITS]), settings)
         logits = self._masked(thought, mask)
-        uniform = None if generator is None else categorical.draw_uniform(logits, generator)
-        action, log_prob = categorical.choose(logits, uniform)
+        uniform = None if generator is None else heads.uniform_like(logits, generator)
+        action, log_prob = heads.choose(logits, uniform)
         alpha = thought.alpha
         memory = {ALPHA: alpha, **memory}
         return Act(action, log_prob, thought.value, memory, {SHOWN: alpha}, logits)
@@ -138,7 +138,7 @@ class ExpertPolicy(Policy):
         seen = self.sight.forward(obs).unsqueeze(1)
         started = torch.zeros(seen.shape[:2], dtype=torch.bool, device=seen.device)
         started[0] = True
-        seen, _ = self.core.sequence(seen, _of_core(self.initial(1)), started)
+        seen, _ = self.core.sequence(seen, _of_core(self.initial_state(1)), started)
         return self._think(seen.squeeze(1), self._speak(obs[ATOM_BITS]), settings)
 
     def evaluate_actions(self, sequences: Sequences, settings: Settings) -> ActionEvaluation:
@@ -151,7 +151,7 @@ class ExpertPolicy(Policy):
         thought = self._think(seen.flatten(0, 1), self._speak(atoms), settings)
         mask = None if sequences.mask is None else sequences.mask.flatten(0, 1)
         logits = self._masked(thought, mask)
-        log_prob, entropy = categorical.evaluate_actions(logits, sequences.action.flatten())
+        log_prob, entropy = heads.evaluate_choice(logits, sequences.action.flatten())
         alpha = thought.alpha.view(*shape, -1)
         earlier = sequences.memory[ALPHA].unsqueeze(0)
         before = torch.cat([earlier, alpha[:-1].detach()])
@@ -224,13 +224,13 @@ class ExpertPolicy(Policy):
     def _masked(self, thought: Thought, mask: Tensor | None) -> Tensor:
         """Return logits [N, A] with forbidden actions out of reach."""
         if self.options.mixing == "logits":
-            return categorical.apply_mask(thought.logits, mask)
+            return heads.masked_logits(thought.logits, mask)
         by_expert = thought.expert_logits.clamp(-FARTHEST, FARTHEST)
         if mask is not None:
-            by_expert = by_expert.masked_fill(~mask.unsqueeze(1), categorical.FORBIDDEN)
+            by_expert = by_expert.masked_fill(~mask.unsqueeze(1), heads.FORBIDDEN)
         shares = torch.softmax(by_expert, 2)
         mixed = (thought.alpha.unsqueeze(1) @ shares).squeeze(1)
-        return categorical.apply_mask(losses.floored_log(mixed), mask)
+        return heads.masked_logits(losses.floored_log(mixed), mask)
 
     def _losses(self, thought: Thought, similar: Tensor, target: Tensor) -> dict[str, Tensor]:
         alpha = thought.alpha

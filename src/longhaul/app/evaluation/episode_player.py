@@ -1,10 +1,9 @@
-"""Playing one episode of an evaluation again, step by step, for people to look at."""
+"""Playing one episode of an evaluation again, step by step, to watch it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -13,17 +12,17 @@ from torch import Tensor
 
 from longhaul.core.env import (
     Array,
+    BatchedEnv,
     BatchedEnvs,
     Bools,
     Ending,
+    Env,
     EnvSource,
     Floats,
     Observation,
     Start,
     StepBuffers,
 )
-from longhaul.core.env import BatchedEnv as Batch
-from longhaul.core.env import Env as Single
 from longhaul.core.policy import NO_NOISE, Act, Generators, Policy
 from longhaul.core.rollout import Memory
 from longhaul.core.settings import Settings
@@ -33,12 +32,12 @@ Picture = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Which episode is played, and in what company the policy saw it."""
+    """Which episode is played, and beside how many others the policy acted in it."""
 
     seed: int
     start: Start | None = None
     company: int = 1
-    """How many envs acted at once; floats are added up differently in arrays of other shapes."""
+    """How many envs acted at once; sums of floats depend on the shape of the array."""
     place: int = 0
     """Which of them this one was."""
     draws: int | None = None
@@ -47,7 +46,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What there is to see after one step; arrays are copies."""
+    """What can be shown after one step; arrays are copies."""
 
     step: int
     action: Array | None  # [rows, ...] that led here; None before the first step
@@ -56,18 +55,20 @@ class Moment:
     reward: float  # of the last step, the mean over rows
     episode_return: float
     terms: dict[str, float]  # of the episode so far, means over rows
-    shown: dict[str, Array] = field(default_factory=dict)  # [rows] or [rows, k], told by the policy
+    shown: dict[str, Array] = field(default_factory=dict)  # [rows] or [rows, k], by the policy
     ending: Ending | None = None
 
 
 class Replay:
-    """One episode, a moment at a time, with a picture of the present one for those who want it."""
+    """One episode, a moment at a time, with a picture of the present one on request."""
 
     def __init__(
         self, source: EnvSource, policy: Policy, settings: Settings, scenario: Scenario
     ) -> None:
         self.spec = source.spec
-        self._simulator = _open(source)
+        self._env = _open(source)
+        self._slots = StepBuffers.allocate(self.spec, self.spec.rows)
+        self._env.bind(self._slots)
         self._policy = policy
         self._settings = settings
         self._scenario = scenario
@@ -75,54 +76,57 @@ class Replay:
 
     def picture(self) -> Picture | None:
         """Return the present picture, or None if the env draws none."""
-        return self._simulator.frame()
+        return self._env.frame()
 
     def observation(self) -> Observation:
         """Return a copy of what all rows see at present, [rows, ...]."""
-        return {name: part.copy() for name, part in self._simulator.slots.obs.items()}
+        return {name: part.copy() for name, part in self._slots.obs.items()}
 
     def close(self) -> None:
         """Free the simulator."""
-        self._simulator.close()
+        self._env.close()
 
     def moments(self) -> Iterator[Moment]:
         """Yield the start of the episode, then every step of it."""
-        simulator, policy = self._simulator, self._policy
-        generator = self._chance()
-        tally = _Tally(simulator.slots, self.spec.rows)
+        env, policy = self._env, self._policy
+        generator = self._generators()
+        tally = _Tally(self._slots, self.spec.rows)
         with torch.inference_mode():
-            simulator.begin(self._scenario, self._settings)
+            env.configure(self._settings)
+            env.reset(self._scenario.seed, self._scenario.start)
             policy.set_noise(NO_NOISE)
-            act = self._act(policy.initial(self.spec.rows * self._scenario.company), generator)
+            act = self._act(
+                policy.initial_state(self.spec.rows * self._scenario.company), generator
+            )
             yield tally.moment(self._own(act), None, None)
             ending = None
             while ending is None:
                 action = self._own(act).action.cpu().numpy()
-                ending = simulator.step(action)
+                ending = env.step(action)
                 tally.count()
                 act = self._act(act.memory, generator)
                 yield tally.moment(self._own(act), action, ending)
 
-    def _chance(self) -> Generators | None:
-        """Return where the actions are drawn from: for all the company as for this env."""
+    def _generators(self) -> Generators | None:
+        """Return the generators of drawn actions: for all envs the same as for this one."""
         draws, company = self._scenario.draws, self._scenario.company
         if draws is None:
             return None
         return [torch.Generator(self._device).manual_seed(draws) for _ in range(company)]
 
     def _act(self, memory: Memory, generator: Generators | None) -> Act:
-        """Act on what this env shows, seen by as many as acted in the evaluation."""
-        slots = self._simulator.slots
-        mask = None if slots.mask is None else self._crowd(slots.mask)
+        """Act on this env's observation, repeated for as many envs as the evaluation had."""
+        slots = self._slots
+        mask = None if slots.mask is None else self._repeated(slots.mask)
         return self._policy.act(
-            {name: self._crowd(part) for name, part in slots.obs.items()},
+            {name: self._repeated(part) for name, part in slots.obs.items()},
             memory,
             self._settings,
             mask=mask,
             generator=generator,
         )
 
-    def _crowd(self, part: Array) -> Tensor:
+    def _repeated(self, part: Array) -> Tensor:
         copies = np.concatenate([part] * self._scenario.company)
         return torch.from_numpy(copies).to(self._device)
 
@@ -134,7 +138,7 @@ class Replay:
             act.log_prob[rows],
             act.value[rows],
             act.memory,
-            {name: told[rows] for name, told in act.shown.items()},
+            {name: shown[rows] for name, shown in act.shown.items()},
         )
 
 
@@ -164,56 +168,22 @@ class _Tally:
             reward=float(self._slots.reward.mean()) if self._steps else 0.0,
             episode_return=float(self._returns.mean()),
             terms=dict(self._terms),
-            shown={name: told.cpu().numpy() for name, told in act.shown.items()},
+            shown={name: shown.cpu().numpy() for name, shown in act.shown.items()},
             ending=ending,
         )
 
 
-class _Simulator(Protocol):
-    """One env that is not reset when its episode is over, so that its end can be seen."""
+class _OneOfBatch:
+    """A batch of one env, with the methods of a single one."""
 
-    slots: StepBuffers
-
-    def begin(self, scenario: Scenario, settings: Settings) -> None: ...
-
-    def step(self, actions: Array) -> Ending | None: ...
-
-    def frame(self) -> Picture | None: ...
-
-    def close(self) -> None: ...
-
-
-class _SingleSimulator:
-    def __init__(self, env: Single) -> None:
-        self._env = env
-        self.slots = StepBuffers.allocate(env.spec, env.spec.rows)
-        env.bind(self.slots)
-
-    def begin(self, scenario: Scenario, settings: Settings) -> None:
-        self._env.configure(settings)
-        self._env.reset(scenario.seed, scenario.start)
-
-    def step(self, actions: Array) -> Ending | None:
-        return self._env.step(actions)
-
-    def frame(self) -> Picture | None:
-        return self._env.frame()
-
-    def close(self) -> None:
-        self._env.close()
-
-
-class _BatchSimulator:
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: BatchedEnv) -> None:
         self._batch = batch
-        self.slots = StepBuffers.allocate(batch.spec, batch.spec.rows)
-        batch.bind(self.slots)
+        self.bind = batch.bind
+        self.configure = batch.configure
+        self.close = batch.close
 
-    def begin(self, scenario: Scenario, settings: Settings) -> None:
-        self._batch.configure(settings)
-        self._batch.reset(
-            np.zeros(1, np.int64), np.array([scenario.seed], np.int64), [scenario.start]
-        )
+    def reset(self, seed: int, start: Start | None) -> None:
+        self._batch.reset(np.zeros(1, np.int64), np.array([seed], np.int64), [start])
 
     def step(self, actions: Array) -> Ending | None:
         self._batch.step(0, 1, actions)
@@ -222,11 +192,9 @@ class _BatchSimulator:
     def frame(self) -> Picture | None:
         return self._batch.frame(0)
 
-    def close(self) -> None:
-        self._batch.close()
 
-
-def _open(source: EnvSource) -> _Simulator:
+def _open(source: EnvSource) -> Env | _OneOfBatch:
+    """Return an env that is not reset at the end of its episode, whose end can be seen."""
     if isinstance(source, BatchedEnvs):
-        return _BatchSimulator(source.make(1))
-    return _SingleSimulator((source.make_drawn or source.make)())
+        return _OneOfBatch(source.make(1))
+    return (source.make_drawn or source.make)()

@@ -10,12 +10,12 @@ import torch
 
 from longhaul.app.build.components import build_env, build_policy, build_settings, build_task
 from longhaul.app.build.sources import ConfigSources, resolve
+from longhaul.app.evaluation.episode_player import Moment, Replay, Scenario
 from longhaul.core.env import Episode
 from longhaul.core.policy import Policy
 from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Settings
 from longhaul.core.task import Task
-from longhaul.engine.episode_player import Moment, Replay, Scenario
 from longhaul.engine.evaluator import EpisodeEvaluator
 
 ENVS = 3
