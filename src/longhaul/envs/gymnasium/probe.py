@@ -12,7 +12,7 @@ from longhaul.core.env import SingleEnvs
 from longhaul.core.errors import EnvError
 from longhaul.envs.config import EnvConfig
 from longhaul.envs.gymnasium.env import GymnasiumFactory, gymnasium_envs
-from longhaul.envs.processes.isolated import call_apart
+from longhaul.envs.processes.isolated import call_with_retries
 
 MOST_ATTEMPTS = 3
 
@@ -31,7 +31,7 @@ def look(factory: GymnasiumFactory, config: EnvConfig) -> Known:
         return _look(factory)
     limits = config.processes
     try:
-        known = call_apart(
+        known = call_with_retries(
             partial(_look, factory),
             seconds=limits.construct_seconds,
             attempts=min(MOST_ATTEMPTS, limits.construct_restarts + 1),
