@@ -13,8 +13,7 @@ import typer
 from docs.tools.wording import code, page, table, type_words
 from typer.models import ArgumentInfo, OptionInfo, ParameterInfo
 
-from longhaul.cli.main import ABOUT, app
-from longhaul.cli.task_commands import task_entries
+from longhaul.cli.main import ABOUT, app, task_entries
 
 
 @dataclass(frozen=True, slots=True)

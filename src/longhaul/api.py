@@ -1,4 +1,4 @@
-"""What can be done from Python; the command line is a thin layer over it."""
+"""The Python interface; the command line is a thin layer over it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def resolve_config(
     overrides: Sequence[str] = (),
     **values: Any,
 ) -> RunConfig:
-    """Return the config that preset, file, values and `key=value` overrides add up to."""
+    """Return the config made of preset, file, values and `key=value` overrides, in that order."""
     from longhaul.app.build.sources import ConfigSources, resolve
 
     return resolve(
@@ -45,10 +45,10 @@ def train(
 ) -> Run | None:
     """Train a task, or continue its run, and return the run with its `outcome`.
 
-    Returns None in a process that only helps another one to learn, as torchrun starts them.
+    Returns None in a process that torchrun started as a follower of the learning process.
     """
     resolved = resolve_config(task, preset=preset, config=config, overrides=overrides, **values)
-    # Imported here, because they take torch and with it seconds, which no mistake should wait for.
+    # Imported after the config is checked: torch takes seconds to import.
     from longhaul.app.build.distributed import follow_group
     from longhaul.app.build.memory import choose_device
     from longhaul.app.evaluation.load import Run
@@ -77,7 +77,7 @@ def resume(
     overrides: Sequence[str] = (),
     options: SessionOptions = DEFAULT_OPTIONS,
 ) -> Run | None:
-    """Continue a run from its newest good checkpoint, for longer if asked, and return it."""
+    """Continue a run from its newest intact checkpoint, for longer if asked, and return it."""
     from longhaul.app.build.distributed import follow_group
     from longhaul.app.evaluation.load import Run
     from longhaul.app.session.run import run_session

@@ -149,6 +149,6 @@ def test_an_env_that_cannot_even_be_made_ends_the_command_not_the_trainer(
 ) -> None:
     tell(tmp_path, Plan(how, "construct"))
     few = "env.processes.construct_restarts=2"
-    with pytest.raises(EnvError, match="cannot be made: tried 3 times") as caught:
+    with pytest.raises(EnvError, match="cannot be made: the environment crashed 3 times") as caught:
         finished_run(tmp_path / "runs", told(tmp_path), *PROCESSES, few, task=TASK)
     assert caught.value.exit_code == 3

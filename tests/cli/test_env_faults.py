@@ -47,7 +47,7 @@ def test_a_worker_says_what_was_raised_and_where_and_that_the_seed_is_set_aside(
     found = re.search(rf"step 5: raised in step: {LINE}; see (.+/crash/raised-1\.txt)$", lines[1])
     assert found, lines
     assert 'raise KeyError("ball")' in Path(found[1]).read_text()
-    assert re.search(rf"seed \d+ is set aside \({LINE}\); see .+/crash/repro-", lines[2])
+    assert re.search(rf"seed \d+ is quarantined \({LINE}\); see .+/crash/repro-", lines[2])
     told = [line for line in lines if "raised in step" in line]
     assert len(told) <= 4, "the first few, then a count"
 

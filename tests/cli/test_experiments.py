@@ -37,7 +37,7 @@ SMALL = (
         (("probe:chase", "--pruner", "mdian"), "did you mean 'median'"),
         (("probe:chase", "--direction", "up"), "choices: maximize, minimize"),
         (("probe:chase", "--take", "lst"), "did you mean 'last'"),
-        (("probe:chase", "--budget", "2 hours"), "is no time"),
+        (("probe:chase", "--budget", "2 hours"), "invalid duration"),
         (("probe:chase", "--trials", "0"), "--trials must be at least 1"),
         (("probe:chase", "--space-file", "nowhere.toml"), "does not exist"),
         (("probe:chase", "--preset", "chse"), "has no preset 'chse'"),
@@ -122,7 +122,7 @@ def test_an_interrupted_search_goes_on_as_if_nothing_had_been(
     whole = begin(tmp_path / "whole", *arguments)
     cut = begin(tmp_path / "cut", *arguments)
     assert cut.stdout is not None
-    while not cut.stdout.readline().startswith("trial 2 of 4 begins"):
+    while not cut.stdout.readline().startswith("trial 2 of 4 starts"):
         assert cut.poll() is None
     folder = tmp_path / "cut" / "probe-chase"
     while not list(folder.glob("*-search-0002-s3/metrics.jsonl")):
@@ -134,7 +134,7 @@ def test_an_interrupted_search_goes_on_as_if_nothing_had_been(
     again = begin(tmp_path / "cut", *arguments)
     out, _ = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, out
-    assert "trial 2 of 4 goes on" in out
+    assert "trial 2 of 4 continues" in out
     whole.communicate(timeout=PATIENCE)
     expected = records(tmp_path / "whole", "probe-chase", space)
     found = records(tmp_path / "cut", "probe-chase", space)

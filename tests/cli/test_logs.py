@@ -260,7 +260,7 @@ def test_imported_weights_begin_a_run(
         tmp_path / "runs",
     )
     assert begun.code == 0
-    assert "beginning with the weights of" in begun.err
+    assert "starting with the weights of" in begun.err
 
 
 def test_inspecting_a_checkpoint_tells_hashes_and_parameters(

@@ -89,7 +89,7 @@ def test_the_commands_of_a_task_are_imported_when_one_is_called(tmp_path: Path) 
         ).stdout  # fmt: skip
 
     helped = said("--help")
-    assert "Commands that only the task toy has." in helped
+    assert "Commands of the task toy." in helped
     assert "imported" not in helped
     assert said("toy", "juggle", "3") == "imported\n3 balls\n"
     assert "juggle" in said("toy", "--help")

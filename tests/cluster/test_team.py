@@ -116,7 +116,7 @@ def test_replay_is_refused_to_several_learners(
 ) -> None:
     monkeypatch.setenv("RANK", rank)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigError, match="for a single learner"):
+    with pytest.raises(ConfigError, match="supports a single learner"):
         api.train("gym:CartPole-v1", overrides=["learn.replay.enabled=true"], runs_root=tmp_path)
 
 

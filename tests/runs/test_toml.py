@@ -45,9 +45,10 @@ def test_nan_is_written_as_toml_has_it() -> None:
 
 
 def test_plain_entries_come_before_tables() -> None:
-    text = write_toml({"ppo": {"clip": 0.2}, "seed": 1, "stages": [{"name": "a"}, {"name": "b"}]})
+    long = "x" * 100  # too long for one line
+    text = write_toml({"ppo": {"clip": 0.2}, "seed": 1, "stages": [{"name": long}, {"name": "b"}]})
     assert text == (
-        'seed = 1\n\n[ppo]\nclip = 0.2\n\n[[stages]]\nname = "a"\n\n[[stages]]\nname = "b"\n'
+        f'seed = 1\n\n[ppo]\nclip = 0.2\n\n[[stages]]\nname = "{long}"\n\n[[stages]]\nname = "b"\n'
     )
 
 

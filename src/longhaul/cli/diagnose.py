@@ -1,4 +1,4 @@
-"""Commands that check the machine, the environments and that a run resumes exactly."""
+"""Commands that check the machine, environments and exact resume, and that compile ahead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import typer
 
 from longhaul.cli import options
 
-Deadline = Annotated[float, typer.Option("--deadline", help="Seconds before it counts as stuck.")]
+Deadline = Annotated[
+    float, typer.Option("--deadline", help="Seconds after which a process counts as stuck.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -17,24 +19,28 @@ def register(app: typer.Typer) -> None:
     app.command()(doctor)
     app.command()(reproduce)
     app.command("verify-resume")(verify_resume)
+    app.command("warm-up")(warm_up)
 
 
 def doctor(
-    task: Annotated[str, typer.Argument(help="A task to check as well.")] = "",
+    task: Annotated[str, typer.Argument(help="Task to check as well.")] = "",
     trials: Annotated[
-        int, typer.Option(help="Make, reset and step its environments so often, in each runtime.")
+        int,
+        typer.Option(
+            help="Number of times to make, reset and step its environments, in each runtime."
+        ),
     ] = 0,
-    num_envs: Annotated[int, typer.Option(help="Environments side by side in a trial.")] = 8,
+    num_envs: Annotated[int, typer.Option(help="Environments in one trial.")] = 8,
     runtime: options.Runtimes = "both",
     deadline: Deadline = 60.0,
     output: Annotated[
-        Path, typer.Option(help="Where the trials' report and summary are written.")
+        Path, typer.Option(help="Folder for the report and summary of the trials.")
     ] = Path(),
     as_json: options.AsJson = False,
 ) -> None:
-    """Check versions, machine and, for a task, whether its environment keeps its promises.
+    """Check versions, the machine and, for a task, its environment's API and seeds.
 
-    Ends with exit code 3 if anything is bad or any trial fails.
+    The exit code is 3 if a check or a trial fails.
     """
     from longhaul.app.diagnose.doctor import examine
     from longhaul.app.diagnose.trials import TrialRequest
@@ -47,16 +53,16 @@ def doctor(
 
 
 def reproduce(
-    file: Annotated[Path, typer.Argument(help="A crash/repro-*.json of a run.")],
+    file: Annotated[Path, typer.Argument(help="A crash/repro-*.json file of a run.")],
     task: Annotated[
-        str, typer.Option(help="The task of the run, where the file cannot make its environment.")
+        str, typer.Option(help="Task of the run, if the file alone cannot make its environment.")
     ] = "",
     deadline: Deadline = 60.0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Play an environment's failure again in a process of its own, and say what happens.
+    """Reproduce an environment's failure in a separate process.
 
-    Ends with exit code 0 if it fails as it did in the run, and with 1 if it does not.
+    The exit code is 0 if it fails as in the run, 1 if not.
     """
     from longhaul.app.diagnose.reproduce import reproduce_file
 
@@ -68,10 +74,10 @@ def reproduce(
 
 def verify_resume(
     task: options.Task = "gym:CartPole-v1",
-    iterations: Annotated[int, typer.Option(help="Length of the compared runs.")] = 12,
-    interruptions: Annotated[int, typer.Option(help="How often the second run is cut.")] = 3,
+    iterations: Annotated[int, typer.Option(help="Iterations of the compared runs.")] = 12,
+    interruptions: Annotated[int, typer.Option(help="Interruptions of the second run.")] = 3,
     kill: Annotated[
-        bool, typer.Option("--kill", help="Cut with SIGKILL at random moments of a real process.")
+        bool, typer.Option("--kill", help="Interrupt by SIGKILL at random times.")
     ] = False,
     preset: options.Preset = "",
     config: options.ConfigFile = None,
@@ -98,3 +104,15 @@ def verify_resume(
     typer.echo(report.as_json() if as_json else report.as_text())
     if not report.equal:
         raise typer.Exit(1)
+
+
+def warm_up(
+    tasks: Annotated[
+        list[str] | None,
+        typer.Argument(help="Tasks to compile; by default all that need no argument."),
+    ] = None,
+) -> None:
+    """Compile the native code of tasks now; their first runs then start faster."""
+    from longhaul.app.diagnose.doctor import warm_up as compile_ahead
+
+    compile_ahead(tasks or [], typer.echo)

@@ -1,4 +1,4 @@
-"""Commands that train several runs and compare them."""
+"""Commands that train several runs, compare them, and create experiments and tasks."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ Space = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KEY=KIND:VALUES",
-        help="A config key to search: KEY=float:LOW..HIGH, log:LOW..HIGH, int:LOW..HIGH, with "
-        "/STEP behind if wanted, logint:LOW..HIGH or choice:A,B,C; may be repeated. `default` "
-        "stands for the task's own space, which is searched if nothing is given.",
+        help="Config key to search: KEY=float:LOW..HIGH, log:LOW..HIGH, int:LOW..HIGH "
+        "(optionally int:LOW..HIGH/STEP), logint:LOW..HIGH or choice:A,B,C; may be repeated. "
+        "`default` is the task's own search space, which is used if no key is given.",
     ),
 ]
 SpaceFile = Annotated[
     Path | None,
-    typer.Option(help="A TOML file laid out like a config, with 'log:LOW..HIGH' or lists."),
+    typer.Option(help="TOML file structured like a config, with 'log:LOW..HIGH' or lists."),
 ]
 Take = Annotated[
     str,
     typer.Option(
-        help="What of the metric counts: tail, its mean over the last quarter of the trial; "
-        "last; best; mean, over all of it."
+        help="How the metric becomes the trial's score: tail (mean over the last quarter), "
+        "last, best, or mean (over the whole trial)."
     ),
 ]
 Budget = Annotated[
-    str, typer.Option(help="How long to search in all: 90s, 15m, 2h; without end by default.")
+    str, typer.Option(help="Total time of the search: 90s, 15m, 2h; unlimited by default.")
 ]
 TrialTimeout = Annotated[
-    str, typer.Option(help="How long one trial may take; one that takes longer has failed.")
+    str, typer.Option(help="Time limit of one trial; a longer trial counts as failed.")
 ]
 Timesteps = Annotated[
     int | None,
     typer.Option(
         parser=options.whole_number("--timesteps"),
-        help="Steps of a trial; as many as the task has by default.",
+        help="Steps of a trial; by default those of the task's config.",
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing while trials are trained.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing while trials train.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -51,6 +51,7 @@ def register(app: typer.Typer) -> None:
     app.command()(compare)
     app.command()(search)
     app.command("new-experiment")(new_experiment)
+    app.command("new-task")(new_task)
 
 
 def compare(
@@ -60,28 +61,28 @@ def compare(
     arms: Annotated[
         str,
         typer.Option(
-            help="Ways to train the task: presets by commas, or name:key=value;key=value each."
+            help="Arms to train, separated by commas: a preset, or name:key=value;key=value."
         ),
     ] = "",
-    seeds: Annotated[int, typer.Option(help="Runs of each arm, with seeds from 1 on.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Runs of each arm, with seeds 1, 2, ...")] = 3,
     jobs: options.Jobs = 1,
     cluster: options.JobsCluster = "",
     cpus_per_job: options.CpusPerJob = 1.0,
     overrides: options.Overrides = None,
     runs_root: options.RunsRoot = Path("runs"),
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Compare runs whose conditions are not equal.")
+        bool, typer.Option("--anyway", help="Compare runs even if their conditions differ.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="The folder of the page and its plots.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the page and its plots.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Compare runs, or train the arms of an experiment and compare them, with intervals."""
     from longhaul.core.errors import ConfigError
 
     if arms and len(targets) != 1:
-        raise ConfigError("--arms trains one task; give its name alone")
+        raise ConfigError("--arms takes exactly one task")
     paths = [] if arms else [options.demand_run(Path(target)) for target in targets]
-    # Imported here, because they take torch and with it seconds, which no mistake should wait for.
+    # Imported after the checks: torch takes seconds to import.
     from longhaul.app.experiments.arms import Arm, Experiment
     from longhaul.app.experiments.compare import compare_arms, compare_runs
     from longhaul.app.experiments.jobs import TrialPlace
@@ -99,16 +100,16 @@ def compare(
 
 def search(
     task: options.Task,
-    trials: Annotated[int, typer.Option(help="Trials, those of earlier calls included.")] = 20,
+    trials: Annotated[int, typer.Option(help="Trials, including those of earlier calls.")] = 20,
     space: Space = None,
     space_file: SpaceFile = None,
     objective: Annotated[
-        str, typer.Option(help="The metric to look for; the task's score by default.")
+        str, typer.Option(help="Metric to optimize; the task's score by default.")
     ] = "",
     direction: Annotated[str, typer.Option(help="maximize or minimize.")] = "maximize",
     take: Take = "tail",
     pruner: Annotated[
-        str, typer.Option(help="How hopeless trials are ended early: median, hyperband or none.")
+        str, typer.Option(help="Rule that stops bad trials early: median, hyperband or none.")
     ] = "median",
     budget: Budget = "",
     trial_timeout: TrialTimeout = "",
@@ -117,9 +118,9 @@ def search(
     cluster: options.JobsCluster = "",
     cpus_per_job: options.CpusPerJob = 1.0,
     seed: Annotated[
-        int, typer.Option(help="Where values are drawn from; trial N trains with seed SEED+N.")
+        int, typer.Option(help="Seed of the sampler; trial N trains with seed SEED+N.")
     ] = 1,
-    name: Annotated[str, typer.Option(help="The search's name.")] = "search",
+    name: Annotated[str, typer.Option(help="Name of the search.")] = "search",
     preset: options.Preset = "",
     config: options.ConfigFile = None,
     overrides: options.Overrides = None,
@@ -127,7 +128,7 @@ def search(
     as_json: options.AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Search for better config values, trial by trial; the same command goes on."""
+    """Search for better config values; the same command continues an interrupted search."""
     _check_task(task, preset)
     from longhaul.app.experiments.jobs import TrialPlace
     from longhaul.app.experiments.search import plan
@@ -153,28 +154,42 @@ def search(
         overrides=tuple(overrides or ()),
         root=runs_root,
     )
-    searched = search_and_report(request, _hush if quiet else _notify)
+    searched = search_and_report(request, (lambda text: None) if quiet else _notify)
     typer.echo(searched.as_json() if as_json else searched.as_text())
     raise typer.Exit(searched.exit_code)
 
 
 def new_experiment(
-    from_run: Annotated[Path, typer.Option("--from", help="The run the next one builds on.")],
-    name: Annotated[str, typer.Option(help="Its name; the next number by default.")] = "",
+    from_run: Annotated[Path, typer.Option("--from", help="Run to start from.")],
+    name: Annotated[
+        str, typer.Option(help="Name of the experiment; by default with the next number.")
+    ] = "",
     overrides: options.Overrides = None,
-    out: Annotated[Path, typer.Option(help="Where its config and notes go.")] = Path("experiments"),
+    out: Annotated[Path, typer.Option(help="Folder for its config and notes.")] = Path(
+        "experiments"
+    ),
 ) -> None:
-    """Begin the next experiment: what differs from the preset as a config, and notes to fill in."""
+    """Create the next experiment: a config of what differs from the preset, and notes to fill."""
     from longhaul.app.experiments.new_experiment import begin_experiment
 
     typer.echo(begin_experiment(from_run, name, overrides or (), out).as_text())
 
 
+def new_task(
+    name: Annotated[str, typer.Argument(help="Name of the task and of its Python package.")],
+    out: Annotated[Path, typer.Option(help="Folder to write the package into.")] = Path(),
+) -> None:
+    """Write a new task as a Python package: a small example that trains and has tests."""
+    from longhaul.app.experiments.new_task import new_task as write_task
+
+    typer.echo(write_task(name, out))
+
+
 def _check_task(task: str, preset: str) -> None:
     """Refuse an unknown task or preset before torch is imported, which takes seconds."""
-    from longhaul.app.build.sources import ConfigSources, resolve
+    from longhaul import api
 
-    resolve(ConfigSources(task=task, preset=preset))
+    api.resolve_config(task, preset=preset)
 
 
 def _seconds(text: str) -> float:
@@ -183,7 +198,3 @@ def _seconds(text: str) -> float:
 
 def _notify(text: str) -> None:
     typer.echo(text, err=True)
-
-
-def _hush(text: str) -> None:
-    """Say nothing."""

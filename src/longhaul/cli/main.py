@@ -10,32 +10,35 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperGroup
 
-from longhaul.cli import bench, diagnose, experiments, media, runs, tasks, train
-from longhaul.cli.task_commands import LonghaulCommands
+from longhaul.cli import bench, diagnose, experiments, media, runs, train
 from longhaul.core.errors import LonghaulError, without_controls
 from longhaul.envs.processes.descendants import marked, new_mark
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     import psutil
 
 
 VARIABLE = "LONGHAUL_COMMAND"
-"""Holds a mark that every program started by the command inherits."""
+"""Environment variable with a mark that every child process inherits."""
 ASK_SECONDS = 2.0
-"""How long processes are given to end when they are asked to, before they are killed."""
+"""Time between SIGTERM and SIGKILL."""
 PYTHONS_OWN = "multiprocessing.resource_tracker"
-"""A helper of Python's that ends by itself and frees what others have left."""
+"""A helper process of Python that ends by itself and frees shared memory."""
 
 
 def open_closed_streams() -> None:
-    """Open the null device in place of standard streams the process was started without.
+    """Open the null device in place of standard streams that are closed.
 
-    Otherwise the next file that is opened gets the number of such a stream, and what any library
-    prints goes into it.
+    Otherwise the next opened file gets the descriptor of such a stream, and everything a library
+    prints goes into that file.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
@@ -52,24 +55,24 @@ def open_closed_streams() -> None:
 def leave_nothing() -> None:
     """End all descendants when this process exits, daemons included.
 
-    The process does not adopt its orphans: those that end would stay as zombies for as long as it
-    runs, which may be weeks.
+    The process does not adopt its orphans: ended ones would stay zombies for as long as it runs,
+    which may be weeks.
     """
     own = f"{os.getpid()}-"
     if os.environ.get(VARIABLE, "").startswith(own):
         return
     os.environ[VARIABLE] = mark = own + new_mark()
-    # Registered first, so that it comes last: others may still need their helpers to finish.
+    # Registered first, so it runs last: other exit handlers may still need their processes.
     atexit.register(end_descendants, os.getpid(), mark)
 
 
 def end_descendants(owner: int, mark: str) -> None:
-    """Ask everything this process has started to end, then kill it; a copy of it does nothing."""
+    """Send SIGTERM, then SIGKILL, to everything this process has started; a fork does nothing."""
     if os.getpid() != owner:
         return
-    import psutil  # only now: most commands need it for nothing else
+    import psutil  # imported late: most commands need it for nothing else
 
-    for _ in range(3):  # what was started meanwhile is found by the next look
+    for _ in range(3):  # the next round finds processes started meanwhile
         if not (living := _living(mark)):
             return
         for process in living:
@@ -104,7 +107,68 @@ def _is_to_end(process: psutil.Process) -> bool:
         return False
 
 
-ABOUT = "Train agents in runs that are fast, unkillable, exactly resumable and self-explaining."
+TASK_COMMANDS = "longhaul.commands"
+"""Group of entry points: a task's name and its `typer.Typer`."""
+
+
+def task_entries() -> list[EntryPoint]:
+    """Return the tasks that have commands, by name, without importing them."""
+    from importlib.metadata import entry_points
+
+    return sorted(entry_points(group=TASK_COMMANDS), key=lambda entry: entry.name)
+
+
+class TaskCommands(TyperGroup):
+    """The commands of one task, imported when one of them or its help is called."""
+
+    def __init__(self, entry: EntryPoint, context_settings: dict[str, Any]) -> None:
+        super().__init__(
+            name=entry.name,
+            help=f"Commands of the task {entry.name}.",
+            no_args_is_help=True,
+            context_settings=context_settings,
+        )
+        self._entry = entry
+
+    @cached_property
+    def _group(self) -> Any:
+        """The task's own group."""
+        return typer.main.get_group(self._entry.load())
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the task's commands."""
+        names: list[str] = self._group.list_commands(ctx)
+        return names
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return one of the task's commands."""
+        return self._group.get_command(ctx, cmd_name)
+
+
+class LonghaulCommands(TyperGroup):
+    """Our own commands, and one group for each task that has commands.
+
+    Installed packages are only searched for the help and for a command that is not our own.
+    """
+
+    @cached_property
+    def _tasks(self) -> dict[str, TaskCommands]:
+        return {
+            entry.name: TaskCommands(entry, dict(self.context_settings))
+            for entry in task_entries()
+            if entry.name not in self.commands
+        }
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, those of tasks last."""
+        return [*super().list_commands(ctx), *self._tasks]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name, None if there is none."""
+        return super().get_command(ctx, cmd_name) or self._tasks.get(cmd_name)
+
+
+ABOUT = "Train agents in long runs that survive crashes, resume exactly and explain themselves."
 
 app = typer.Typer(
     name="longhaul",
@@ -114,7 +178,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (train, runs, media, experiments, tasks, diagnose, bench):
+for group in (train, runs, media, experiments, diagnose, bench):
     group.register(app)
 
 
@@ -122,7 +186,7 @@ for group in (train, runs, media, experiments, tasks, diagnose, bench):
 def longhaul(
     version: bool = typer.Option(False, "--version", help="Show the version and exit."),
 ) -> None:
-    """Train agents in runs that are fast, unkillable, exactly resumable and self-explaining."""
+    """Train agents in long runs that survive crashes, resume exactly and explain themselves."""
     if version:
         from importlib.metadata import version as installed
 
@@ -132,9 +196,9 @@ def longhaul(
 
 @contextlib.contextmanager
 def ending_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end a command by its exit code, with everything closed, not by the raw signal.
+    """Let SIGTERM end a command with an exit code after cleaning up, not by the raw signal.
 
-    A run that is under way has its own handler, which saves a checkpoint first.
+    A training run has its own handler, which saves a checkpoint first.
     """
     number = signal.SIGTERM
     if threading.current_thread() is not threading.main_thread() or (
@@ -152,7 +216,7 @@ def ending_by_sigterm() -> Iterator[None]:
 def main() -> None:
     """Run the command line; a user's mistake ends in one line and a documented exit code.
 
-    Typer ends an interrupted command with 130 and one whose reader left without a word.
+    Typer ends an interrupted command with exit code 130, and exits silently on a broken pipe.
     """
     open_closed_streams()
     leave_nothing()
@@ -160,6 +224,6 @@ def main() -> None:
         with ending_by_sigterm():
             app(prog_name="longhaul")
     except LonghaulError as error:
-        with contextlib.suppress(OSError):  # the code says it even if the words reach nobody
+        with suppress(OSError):  # stderr may be closed; the exit code is enough
             sys.stderr.write(f"longhaul: {without_controls(str(error))}\n")
         sys.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""Commands that turn a run into films, reports, pages and files of its policy."""
+"""Commands that write films, reports and policy files of a run, or serve it as a web page."""
 
 from __future__ import annotations
 
@@ -26,20 +26,22 @@ def watch(
     episode: Annotated[
         str, typer.Option(help="worst, median, best, or an episode's number in the evaluation.")
     ] = "worst",
-    count: Annotated[int, typer.Option(help="Films to make, from the episode chosen on.")] = 1,
+    count: Annotated[
+        int, typer.Option(help="Number of films, starting with the chosen episode.")
+    ] = 1,
     suite: Annotated[
-        str, typer.Option(help="Film episodes of this suite of the task, as evaluate takes it.")
+        str, typer.Option(help="Film episodes of this suite, as `evaluate --suite` takes it.")
     ] = "",
     gif: Annotated[bool, typer.Option("--gif", help="Write a GIF instead of an MP4.")] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Where the film goes, .mp4 or .gif; media/ by default.")
+        Path | None, typer.Option(help="File to write, .mp4 or .gif; in media/ by default.")
     ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="Play in the terminal instead of writing a film.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Film episodes of a checkpoint's evaluation, with what the policy does and expects beside."""
+    """Film episodes of a checkpoint's evaluation, with the policy's actions and values."""
     from longhaul.app.artifacts.films import FilmRequest, play_live, watch_run
     from longhaul.app.evaluation.load import Run
 
@@ -57,7 +59,7 @@ def watch(
 
 
 def report(run: options.Run, as_json: options.AsJson = False) -> None:
-    """Write a run's plots, its report as one page, and the parts of its notebook it can fill in."""
+    """Write a run's plots and report, and fill in the measured parts of its notebook."""
     from longhaul.app.artifacts.report import report_run
 
     made = report_run(run)
@@ -69,25 +71,26 @@ def report(run: options.Run, as_json: options.AsJson = False) -> None:
 
 
 def serve(
-    root: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of all runs.")] = Path(
+    root: Annotated[Path, typer.Argument(metavar="RUNS", help="Folder of all runs.")] = Path(
         "runs"
     ),
     host: Annotated[
-        str, typer.Option(help="The address to listen at; any but this machine's own asks a token.")
+        str, typer.Option(help="Address to listen on; other than loopback, a token is required.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 takes one that is free.")] = 8765,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8765,
     token: Annotated[
         str,
         typer.Option(
-            envvar="LONGHAUL_TOKEN", help="Ask everybody for it; made if other machines can come."
+            envvar="LONGHAUL_TOKEN",
+            help="Token that every client must send; generated if other machines can connect.",
         ),
     ] = "",
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="A further name this server is reached by; may be repeated."),
+        typer.Option(help="Additional host name of this server; may be repeated."),
     ] = None,
 ) -> None:
-    """Show runs in the browser, live: curves, schedules, hints, films; reads them and no more."""
+    """Show runs in the browser, live: curves, schedules, hints, films. Read-only."""
     from longhaul.app.inspect.serve import serve_runs
 
     serve_runs(root, typer.echo, host=host, port=port, token=token, allowed_hosts=allow_host or ())
@@ -97,14 +100,14 @@ def export(
     run: options.Run,
     checkpoint: options.Checkpoint = "latest",
     out: Annotated[
-        Path | None, typer.Option(help="The folder to write; in the run directory by default.")
+        Path | None, typer.Option(help="Folder to write; in the run directory by default.")
     ] = None,
     onnx: Annotated[
         bool, typer.Option("--onnx/--no-onnx", help="Write an ONNX graph too, where possible.")
     ] = True,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a checkpoint's policy as one folder that loads without the run, and as ONNX."""
+    """Export a checkpoint's policy to a folder that loads without the run, and to ONNX."""
     from longhaul.app.artifacts.export import export_run
     from longhaul.app.evaluation.load import Run
 
@@ -114,13 +117,13 @@ def export(
 
 def import_torch(
     file: Annotated[Path, typer.Argument(help="A .pt file with weights, compiled or plain.")],
-    task: Annotated[str, typer.Option(help="The task whose policy takes the weights.")],
+    task: Annotated[str, typer.Option(help="Task whose policy takes the weights.")],
     out: Annotated[
-        Path | None, typer.Option(help="Write the policy into this folder; else only tell.")
+        Path | None, typer.Option(help="Folder for the policy; without it, only print the matches.")
     ] = None,
     renames: Annotated[
         list[str] | None,
-        typer.Option("--map", metavar="OLD=NEW", help="Exchange the beginning of names."),
+        typer.Option("--map", metavar="OLD=NEW", help="Replace this prefix of weight names."),
     ] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Write it even if weights are missing.")
@@ -130,12 +133,10 @@ def import_torch(
     overrides: options.Overrides = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Take over the weights of a foreign file, running no code of it, and tell what matched."""
+    """Import the weights of a PyTorch file without running its code, and print the matches."""
+    from longhaul import api
     from longhaul.app.artifacts.import_torch import Request, import_weights
-    from longhaul.app.build.sources import ConfigSources, resolve
 
-    resolved = resolve(
-        ConfigSources(task=task, preset=preset, file=config, overrides=overrides or ())
-    )
+    resolved = api.resolve_config(task, preset=preset, config=config, overrides=overrides or ())
     found = import_weights(resolved, Request(file, tuple(renames or ()), out, partial))
     typer.echo(found.as_json() if as_json else found.as_text())

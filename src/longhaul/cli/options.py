@@ -14,7 +14,7 @@ from longhaul.core.errors import ConfigError
 
 
 def demand_run(path: Path) -> Path:
-    """Return the path of a run; any other is refused before torch is imported."""
+    """Return the path of a run; raise early, before torch is imported, if it is none."""
     from longhaul.runs.directory import RunDirectory
 
     RunDirectory(path).read_record()
@@ -22,7 +22,7 @@ def demand_run(path: Path) -> Path:
 
 
 def whole_number(flag: str) -> Callable[[str | int], int]:
-    """Return how the value of a flag is read: as a whole number, 1e6 and 1_000_000 included."""
+    """Return a parser of whole numbers for a flag, which also takes 1e6 and 1_000_000."""
 
     def read(text: str | int) -> int:
         try:
@@ -46,36 +46,35 @@ def seconds_of(text: str) -> float:
     """Return the seconds of `90s`, `15m`, `2h` or `1h30m`."""
     parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
     if not parts or "".join(number + unit for number, unit in parts) != text.strip():
-        raise ConfigError(f"{text!r} is no time; write 90s, 15m, 2h or 1h30m")
+        raise ConfigError(f"invalid duration {text!r}; use 90s, 15m, 2h or 1h30m")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 Task = Annotated[
-    str, typer.Argument(help="What to train on, e.g. gym:CartPole-v1; see `longhaul tasks`.")
+    str, typer.Argument(help="Task to train on, e.g. gym:CartPole-v1; see `longhaul tasks`.")
 ]
-Run = Annotated[Path, typer.Argument(help="A run directory.", callback=demand_run)]
+Run = Annotated[Path, typer.Argument(help="Run directory.", callback=demand_run)]
 Checkpoint = Annotated[
     str, typer.Option(help="latest, best, or the number of steps of a checkpoint.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for programs to stdout.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs to stdout.")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one config key; may be repeated."),
 ]
-Preset = Annotated[str, typer.Option(help="A named preset of the task instead of its own.")]
-ConfigFile = Annotated[
-    Path | None, typer.Option("--config", help="A TOML file with config values.")
-]
-RunsRoot = Annotated[Path, typer.Option(help="Where run directories are made.")]
-Seed = Annotated[int | None, typer.Option(help="The run's seed.")]
+Preset = Annotated[str, typer.Option(help="Preset to use instead of the task's default.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file with config values.")]
+RunsRoot = Annotated[Path, typer.Option(help="Folder that holds the run directories.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of the run.")]
 NumEnvs = Annotated[
     int | None,
-    typer.Option(parser=whole_number("--num-envs"), help="Environments stepped side by side."),
+    typer.Option(parser=whole_number("--num-envs"), help="Environments stepped in parallel."),
 ]
 TotalTimesteps = Annotated[
     int | None,
     typer.Option(
-        parser=whole_number("--total-timesteps"), help="Steps to train for, over all envs."
+        parser=whole_number("--total-timesteps"),
+        help="Steps to train for, summed over all environments.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while training.")]
@@ -83,21 +82,24 @@ RequireGpu = Annotated[
     bool, typer.Option("--require-gpu", help="Fail instead of falling back to the CPU.")
 ]
 Report = Annotated[
-    bool, typer.Option("--report/--no-report", help="Leave films, plots and a report behind.")
+    bool,
+    typer.Option(
+        "--report/--no-report", help="Write films, plots and a report when training ends."
+    ),
 ]
 Track = Annotated[
     list[str] | None,
-    typer.Option(help="Show curves in tensorboard, wandb or mlflow as well; may be repeated."),
+    typer.Option(help="Also log curves to tensorboard, wandb or mlflow; may be repeated."),
 ]
 Cluster = Annotated[
     str | None,
     typer.Option(
         metavar="auto|local|HOST:PORT",
-        help="Collect on a Ray cluster: the one this machine belongs to or else one begun here, "
-        "always one begun here, or the one with this head.",
+        help="Collect on a Ray cluster. auto: join this machine's cluster or start one; "
+        "local: start one here; HOST:PORT: connect to that head.",
     ),
 ]
-Jobs = Annotated[int, typer.Option(help="Runs that are trained side by side.")]
+Jobs = Annotated[int, typer.Option(help="Runs trained in parallel.")]
 JobsCluster = Annotated[
     str,
     typer.Option(
@@ -106,10 +108,13 @@ JobsCluster = Annotated[
         help="Train the runs on the nodes of a Ray cluster, which must share --runs-root.",
     ),
 ]
-CpusPerJob = Annotated[float, typer.Option(help="Processors the cluster sets aside for each run.")]
+CpusPerJob = Annotated[float, typer.Option(help="CPUs the cluster reserves for each run.")]
 CaptureVideo = Annotated[
     bool, typer.Option("--capture-video", help="Film the worst episode of every evaluation.")
 ]
 Runtimes = Annotated[
-    str, typer.Option(help="How to run them: serial, processes, batched, or both it can have.")
+    str,
+    typer.Option(
+        help="serial, processes, batched, or both (every runtime the environment supports)."
+    ),
 ]

@@ -1,4 +1,4 @@
-"""Commands that read a run: its checkpoints, its logs and what they say."""
+"""Commands that read runs: their checkpoints and their logs."""
 
 from __future__ import annotations
 
@@ -26,35 +26,34 @@ def register(app: typer.Typer) -> None:
 
 def evaluate(
     run: options.Run,
-    checkpoint: Annotated[
-        str, typer.Option(help="latest, best, or the number of steps of a checkpoint.")
-    ] = "latest",
+    checkpoint: options.Checkpoint = "latest",
     episodes: Annotated[int, typer.Option(help="Episodes to play.")] = 50,
     seed: Annotated[
-        int | None, typer.Option(help="Where the episode seeds come from; the run's by default.")
+        int | None, typer.Option(help="Seed of the episodes; by default the config's.")
     ] = None,
     greedy: Annotated[
         bool | None,
         typer.Option(
-            "--greedy/--sampled", help="Most likely actions, or drawn ones; as the run did."
+            "--greedy/--sampled",
+            help="Take the most likely actions, or sample them; by default as in the config.",
         ),
     ] = None,
     suite: Annotated[
         list[str] | None,
-        typer.Option(help="A suite of the task to play, where it has some; may be repeated."),
+        typer.Option(help="Evaluation suite of the task; may be repeated."),
     ] = None,
     against: Annotated[
         str,
         typer.Option(
-            help="Compare episode by episode with a reference policy, a checkpoint or a run."
+            help="Reference policy, checkpoint or run to compare with, episode by episode."
         ),
     ] = "",
     references: Annotated[
-        bool, typer.Option("--references/--no-references", help="Play reference policies too.")
+        bool, typer.Option("--references/--no-references", help="Also play reference policies.")
     ] = True,
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure a checkpoint on fixed episodes; the same call gives the same digits."""
+    """Evaluate a checkpoint on fixed episodes; the same call gives the same result."""
     from longhaul.app.evaluation.evaluate import EvaluationRequest, evaluate_run
     from longhaul.app.evaluation.load import Run
     from longhaul.app.evaluation.suites import SuiteRequest
@@ -75,17 +74,17 @@ def runs(
     task: Annotated[str, typer.Option(help="Only runs of this task.")] = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """List runs, one line each: how they stand, how far they came, what they reached."""
+    """List runs, one line each: status, progress and score."""
     from longhaul.app.inspect.runs import list_runs
 
     typer.echo(list_runs(runs_root, task=task, as_json=as_json))
 
 
 def inspect(
-    path: Annotated[Path, typer.Argument(help="A run directory or one of its checkpoints.")],
+    path: Annotated[Path, typer.Argument(help="Run directory or one of its checkpoints.")],
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what a run or a checkpoint holds, and whether it is whole."""
+    """Show the contents of a run or a checkpoint, and whether they are intact."""
     from longhaul.app.inspect.runs import inspect_path
 
     typer.echo(inspect_path(path, as_json=as_json))
@@ -95,13 +94,13 @@ def metrics(
     run: options.Run,
     select: Annotated[
         list[str] | None,
-        typer.Option(help="Metrics by name, with commas between; * stands for anything."),
+        typer.Option(help="Names of metrics, separated by commas; * matches any text."),
     ] = None,
-    last: Annotated[int, typer.Option(help="Only so many iterations from the end.")] = 0,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Write one line per iteration.")] = False,
+    last: Annotated[int, typer.Option(help="Only the last N iterations; 0: all.")] = 0,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print one line per iteration.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what a run measured: last, mean and extremes, or every iteration as CSV or JSON."""
+    """Show a run's metrics: last, mean and extremes, or every iteration as CSV or JSON."""
     from longhaul.app.inspect.logs import select_metrics
 
     found = select_metrics(run, select or (), last=last)
@@ -116,13 +115,13 @@ def tail(
     log: Annotated[
         str, typer.Option(help="metrics, timings, episodes, events, sessions or resources.")
     ] = "metrics",
-    lines: Annotated[int, typer.Option("--lines", "-n", help="Lines to begin with.")] = 10,
+    lines: Annotated[int, typer.Option("--lines", "-n", help="Lines to show at first.")] = 10,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Show what comes, until the run is over.")
+        bool, typer.Option("--follow", "-f", help="Show new lines until the run ends.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the end of a run's log, and follow it."""
+    """Show the end of a run's log, and follow it if asked."""
     from longhaul.app.inspect.logs import tail_run
 
     for line in tail_run(run, log, lines=lines, follow=follow, as_json=as_json):
@@ -132,11 +131,11 @@ def tail(
 def repair(
     run: options.Run,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Mend what was found; without it, only tell.")
+        bool, typer.Option("--apply", help="Repair the logs; without it, only list the damage.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find cut, garbled, doubled and incomplete lines in a run's logs, and mend them if asked."""
+    """Find truncated, garbled, duplicate and incomplete lines in a run's logs, and repair them."""
     from longhaul.app.evaluation.load import Run
     from longhaul.app.inspect.repair import repair_run
 
@@ -145,9 +144,9 @@ def repair(
 
 
 def hints(run: options.Run, as_json: options.AsJson = False) -> None:
-    """Show what a run's recorded metrics say is wrong, and which setting to change."""
+    """Show problems that a run's recorded metrics indicate, and which setting to change."""
     from longhaul.app.evaluation.load import Run
-    from longhaul.app.inspect.hint_replay import replay_hints
+    from longhaul.app.inspect.replay import replay_hints
 
     replayed = replay_hints(Run(run))
     typer.echo(replayed.as_json() if as_json else replayed.as_text())
@@ -159,7 +158,7 @@ def schedule_replay(
     overrides: options.Overrides = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run a changed schedule over a run's recorded metrics and show what it would decide."""
+    """Replay a changed schedule over a run's recorded metrics and show its decisions."""
     from longhaul.app.evaluation.load import Run
     from longhaul.app.inspect.replay import replay_run
 
@@ -167,7 +166,7 @@ def schedule_replay(
 
 
 def records(run: options.Run) -> None:
-    """Make the files the run's task keeps of it from its logs, as training does by itself."""
+    """Write the task's own record files from the run's logs, as training does."""
     from longhaul.app.artifacts.records import record_run
     from longhaul.app.evaluation.load import Run
 
@@ -176,12 +175,10 @@ def records(run: options.Run) -> None:
 
 def study(
     run: options.Run,
-    checkpoint: Annotated[
-        str, typer.Option(help="latest, best, or the number of steps of a checkpoint.")
-    ] = "latest",
-    episodes: Annotated[int, typer.Option(help="Episodes to play again.")] = 6,
+    checkpoint: options.Checkpoint = "latest",
+    episodes: Annotated[int, typer.Option(help="Episodes to replay.")] = 6,
 ) -> None:
-    """Look into a trained policy: what it did, step by step, in episodes of its evaluation."""
+    """Record what a trained policy did, step by step, in episodes of its evaluation."""
     from longhaul.app.artifacts.records import StudyRequest, study_run
     from longhaul.app.evaluation.load import Run
 

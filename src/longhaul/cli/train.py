@@ -1,4 +1,4 @@
-"""Commands that make or continue a run."""
+"""Commands that train: start or continue a run, and list tasks, their configs and tools."""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(train)
     app.command()(resume)
+    app.command()(tasks)
+    app.command()(config)
+    # What follows a task's name belongs to its tool, options and -h included.
+    own = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+    app.command(context_settings=own)(tool)
 
 
 def train(
     task: options.Task,
-    name: Annotated[str | None, typer.Option(help="The run's name.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
     seed: options.Seed = None,
     total_timesteps: options.TotalTimesteps = None,
     num_envs: options.NumEnvs = None,
@@ -39,9 +44,9 @@ def train(
         str,
         typer.Option(
             "--resume",
-            help="same: go on with the unfinished run of this name and seed, which must have this "
-            "config; auto: with the newest run of ours with this name and config, if there is "
-            "one, and say why; never: begin anew.",
+            help="What to do if this run exists. same: continue the unfinished run with this name "
+            "and seed (its config must match). auto: continue your newest run with this name and "
+            "config, else start one. never: always start a new run.",
         ),
     ] = "same",
     cluster: options.Cluster = None,
@@ -51,7 +56,7 @@ def train(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Train a task; the same command again continues an unfinished run of that name and seed."""
+    """Train a task; the same command continues an unfinished run of that name and seed."""
     sources: dict[str, Any] = {
         "preset": preset,
         "config": config,
@@ -92,7 +97,7 @@ def resume(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Continue a run from its newest good checkpoint, exactly as if it had never stopped."""
+    """Continue a run from its newest intact checkpoint, exactly as if it had never stopped."""
     from longhaul import api
 
     how = api.SessionOptions(as_json=as_json, quiet=quiet, report=report)
@@ -100,3 +105,38 @@ def resume(
     if cluster is not None:
         changes.append(f"cluster.address={json.dumps(cluster)}")
     leave(api.resume(run, total_timesteps=total_timesteps, overrides=changes, options=how))
+
+
+def tasks(as_json: options.AsJson = False) -> None:
+    """List the tasks that can be trained."""
+    from longhaul.app.inspect.runs import list_tasks
+
+    typer.echo(list_tasks(as_json=as_json))
+
+
+def config(
+    task: options.Task,
+    preset: options.Preset = "",
+    file: options.ConfigFile = None,
+    overrides: options.Overrides = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show the config a task would train with, as TOML that `--config` accepts."""
+    from longhaul import api
+    from longhaul.app.inspect.runs import show_config
+
+    resolved = api.resolve_config(task, preset=preset, config=file, overrides=overrides or ())
+    typer.echo(show_config(resolved, as_json=as_json))
+
+
+def tool(
+    task: Annotated[str, typer.Argument(help="Task that has the tool.")] = "",
+    name: Annotated[str, typer.Argument(help="Name of the tool; by default all are listed.")] = "",
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Arguments of the tool; -h lists them.")
+    ] = None,
+) -> None:
+    """Run a task's own tool, or list all tools."""
+    from longhaul.app.inspect.runs import list_tools, run_tool
+
+    typer.echo(run_tool(task, name, arguments or []) if name else list_tools())

@@ -149,7 +149,7 @@ def test_a_film_shows_the_suite_that_is_asked_for(tmp_path: Path) -> None:
 
 def test_an_env_that_draws_nothing_is_told_in_one_line(tmp_path: Path) -> None:
     run = finished_run(tmp_path, task="probe:recall")
-    with pytest.raises(FilmError, match="draws no pictures"):
+    with pytest.raises(FilmError, match="does not render pictures"):
         watch_run(Run(run), FilmRequest())
 
 

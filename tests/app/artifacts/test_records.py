@@ -82,7 +82,7 @@ def test_a_run_leaves_its_records_and_a_restart_changes_none(tmp_path: Path, eve
 
 
 def test_a_task_without_records_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="makes no records"):
+    with pytest.raises(ConfigError, match="has no records"):
         record_run(Run(finished_run(tmp_path)))
 
 

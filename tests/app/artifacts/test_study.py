@@ -60,7 +60,7 @@ def test_a_task_makes_files_of_what_it_is_shown(run: RunDirectory, trained: Agen
 
 
 def test_a_task_without_studies_says_so(run: RunDirectory) -> None:
-    with pytest.raises(ConfigError, match="has no studies of its policies"):
+    with pytest.raises(ConfigError, match="has no studies"):
         study_run(Run(run), StudyRequest())
     with pytest.raises(ConfigError, match="--episodes must be at least 1"):
         study_run(Run(run), StudyRequest(episodes=0))

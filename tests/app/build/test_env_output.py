@@ -20,7 +20,7 @@ def test_a_long_log_keeps_its_beginning_and_goes_on(
     folder = tmp_path / "env-output"
     told: list[str] = []
     with EnvOutput(folder) as output:
-        output.tell = told.append
+        output.notify = told.append
         sys.stdout.write("first\n" + "x" * 2000 + "\n")
         output._look()
         sys.stdout.write("last\n")

@@ -15,7 +15,7 @@ from longhaul.app.build.hints import build_hints, most_entropy, run_facts
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.diagnose.verify import Interruption, verify
 from longhaul.app.evaluation.load import Run
-from longhaul.app.inspect.hint_replay import replay_hints
+from longhaul.app.inspect.replay import replay_hints
 from longhaul.core.control import Progress
 from longhaul.core.errors import ConfigError
 from longhaul.core.hint import Finding, Recent
@@ -42,7 +42,7 @@ def said(run: RunDirectory) -> dict[str, dict[str, Any]]:
 def check_replay(run: RunDirectory) -> None:
     """Assert that the records say what was said while the run went on."""
     replayed = replay_hints(Run(run))
-    assert replayed.unsaid == []
+    assert replayed.differences == []
     assert {hint.rule for _, hint in replayed.hints} == set(said(run))
 
 
@@ -134,7 +134,7 @@ def test_switched_off_a_run_says_nothing(tmp_path: Path) -> None:
     run = finished_run(tmp_path, *TALKATIVE, "hints.enabled=false")
     assert said(run) == {}
     assert replay_hints(Run(run)).hints == ()
-    assert "nothing to say" in replay_hints(Run(run)).as_text()
+    assert "no hints" in replay_hints(Run(run)).as_text()
 
 
 def test_what_the_records_say_and_the_run_did_not_is_told(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_what_the_records_say_and_the_run_did_not_is_told(tmp_path: Path) -> Non
     kept = [line for line in run.events.read_text().splitlines() if '"hint"' not in line]
     run.events.write_text("".join(f"{line}\n" for line in kept))
     replayed = replay_hints(Run(run))
-    assert replayed.unsaid == [
-        "not said while the run went on: updates-too-large at 2, updates-too-large at 3"
+    assert replayed.differences == [
+        "not given during the run: updates-too-large at 2, updates-too-large at 3"
     ]
     assert "iteration 2, 64 steps: updates-too-large" in replayed.as_text()
     shown = json.loads(replayed.as_json())

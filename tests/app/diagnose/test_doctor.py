@@ -14,8 +14,7 @@ from longhaul.app.diagnose.doctor import (
     examine_apart,
     examine_task,
 )
-from longhaul.app.diagnose.trial_report import TrialRow, Trials
-from longhaul.app.diagnose.trials import TrialRequest
+from longhaul.app.diagnose.trials import TrialRequest, TrialRow, Trials
 from longhaul.core.errors import ConfigError
 
 

@@ -72,7 +72,7 @@ def test_a_failure_that_does_not_come_back_is_told_so(repro_file: Path, tmp_path
 def test_another_failure_is_not_the_same(repro_file: Path, tmp_path: Path) -> None:
     verdict = reproduce_file(changed(repro_file, tmp_path, failure="hung"))
     assert not verdict.is_same
-    assert verdict.as_text().endswith("another failure than in the run")
+    assert verdict.as_text().endswith("a different failure than in the run")
 
 
 def test_a_file_that_cannot_make_its_environment_takes_a_task(
@@ -82,7 +82,7 @@ def test_a_file_that_cannot_make_its_environment_takes_a_task(
     with pytest.raises(ConfigError, match="name the task"):
         reproduce_file(nameless)
     assert reproduce_file(nameless, task=f"gym:{BROKEN}").is_same
-    with pytest.raises(ConfigError, match="never run in worker processes"):
+    with pytest.raises(ConfigError, match="do not run in worker processes"):
         reproduce_file(nameless, task="probe:chase")
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.diagnose.trial_report import TrialRow, Trials
 from longhaul.app.diagnose.trials import (
     REPORT,
     SUMMARY,
     DoctorTrial,
     Seen,
     TrialRequest,
+    TrialRow,
+    Trials,
     modes,
     observe,
     run_trials,
@@ -151,7 +152,7 @@ def test_modes_are_what_a_source_offers() -> None:
 
 def test_a_source_that_cannot_be_sent_is_refused_before_anything_is_tried(tmp_path: Path) -> None:
     source = replace(toy("Drawn"), make=lambda: toy("Drawn").make())
-    with pytest.raises(ConfigError, match="cannot be tried in a process of its own"):
+    with pytest.raises(ConfigError, match="cannot be tried in a separate process"):
         run_trials(source, EnvConfig(), request(tmp_path), reproducible=True)
     assert not (tmp_path / REPORT).exists()
 
@@ -180,7 +181,7 @@ def test_the_summary_counts_outcomes_and_names_the_stuck_stage() -> None:
     assert "processes  0 of 1    0       0     1      construct (1)" in text
     assert "serial     construct  1.050   2.000   2.000" in text
     assert "1 x processes: no end" in text
-    assert "every episode starts alike" in text
+    assert "every episode starts in the same state" in text
     assert "one line per trial: report.jsonl" in text
     values = trials.as_values()
     assert values["serial"]["ok"] == 20

@@ -36,13 +36,13 @@ def test_a_run_of_the_same_name_and_config_goes_on(
     match = find_match(tmp_path, replace(config, total_timesteps=9999))
     assert match.run == run
     assert not match.is_over
-    assert f"matches name and config ({fingerprint(config)}), goes on" in match.told[-1]
+    assert f"matches name and config ({fingerprint(config)}), is continued" in match.reasons[-1]
 
 
 def test_without_any_run_a_new_one_begins(config: RunConfig, tmp_path: Path) -> None:
     match = find_match(tmp_path, config)
     assert match.run is None
-    assert "a new one begins" in match.told[-1]
+    assert "starting a new one" in match.reasons[-1]
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_a_run_of_another_config_is_not_taken_and_the_difference_is_told(
 ) -> None:
     match = find_match(tmp_path, replace(config, **change))  # type: ignore[arg-type]
     assert match.run is None
-    assert run.path.name in match.told[0]
-    assert words in match.told[0]
+    assert run.path.name in match.reasons[0]
+    assert words in match.reasons[0]
 
 
 def test_runs_of_other_names_and_tasks_are_not_even_looked_at(
@@ -67,7 +67,7 @@ def test_runs_of_other_names_and_tasks_are_not_even_looked_at(
     begin_run(replace(config, name="theirs"), tmp_path)
     other = find_match(tmp_path, replace(config, name="fresh"))
     assert other.run is None
-    assert len(other.told) == 1
+    assert len(other.reasons) == 1
     assert find_match(tmp_path, replace(config, task="probe:chase")).run is None
 
 
@@ -78,7 +78,7 @@ def test_a_run_of_another_task_in_this_tasks_folder_is_not_taken(
     run.record.write_text(json.dumps({**record, "task": "probe:chase"}))
     match = find_match(tmp_path, config)
     assert match.run is None
-    assert "its task is probe:chase" in match.told[0]
+    assert "its task is probe:chase" in match.reasons[0]
 
 
 def test_the_newest_of_several_is_taken(
@@ -91,7 +91,7 @@ def test_the_newest_of_several_is_taken(
 def test_a_run_that_is_being_trained_is_never_taken_nor_doubled(
     config: RunConfig, run: RunDirectory, tmp_path: Path
 ) -> None:
-    with RunLock(run.lock, Clocks()), pytest.raises(LockedError, match="trains it") as raised:
+    with RunLock(run.lock, Clocks()), pytest.raises(LockedError, match="is training it") as raised:
         find_match(tmp_path, config)
     assert raised.value.exit_code == 7
     assert find_match(tmp_path, config).run == run
@@ -124,7 +124,7 @@ def test_a_run_of_another_user_is_not_taken(
     os.chown(run.path, 54321, -1)
     match = find_match(tmp_path, config)
     assert match.run is None
-    assert "it belongs to user number 54321" in match.told[0]
+    assert "it belongs to user number 54321" in match.reasons[0]
 
 
 def test_a_link_that_leads_out_of_the_root_is_not_followed(
@@ -136,7 +136,7 @@ def test_a_link_that_leads_out_of_the_root_is_not_followed(
     (mine / theirs.path.name).symlink_to(theirs.path)
     match = find_match(tmp_path / "mine", config)
     assert match.run is None
-    assert "outside" in match.told[0]
+    assert "outside" in match.reasons[0]
 
 
 def test_a_finished_run_is_left_alone_unless_it_is_to_be_longer(
@@ -146,7 +146,7 @@ def test_a_finished_run_is_left_alone_unless_it_is_to_be_longer(
     write_status(run.record, Status.FINISHED, "done")
     match = find_match(tmp_path, config)
     assert match.is_over
-    assert "already finished" in match.told[-1]
+    assert "already finished" in match.reasons[-1]
     assert start_or_resume(config, tmp_path, choice="auto", notify=print).is_over
     longer = find_match(tmp_path, replace(config, total_timesteps=8192))
     assert longer.run == run

@@ -85,7 +85,7 @@ def test_a_tracker_that_cannot_be_opened_is_told_of_before_the_first_step(
     (told,) = [number for number, line in enumerate(lines) if "cannot be opened" in line]
     (first,) = [number for number, line in enumerate(lines) if line.startswith("64 steps")]
     assert told < first
-    assert "it is tried again every minute" in lines[told]
+    assert "it is retried every minute" in lines[told]
 
 
 BOUNDARY = ("longhaul.runs.track.weights_and_biases", "longhaul.runs.track.mlflow")

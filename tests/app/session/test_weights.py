@@ -58,7 +58,7 @@ def test_a_run_goes_on_without_them(tmp_path: Path, teacher: RunDirectory) -> No
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("policy.hidden=[16]", "its network is another one"),
+        ("policy.hidden=[16]", "its network has a different architecture"),
         ("start_from=nowhere", "neither a run nor a checkpoint"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A moment of an episode in the words and bars of a film's panel."""
+"""Captions of a film: text, bars and curves for each moment of an episode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_BARS = 8
 
 
 class CaptionWriter:
-    """Follows one episode and says what there is to say about each moment."""
+    """Follows one episode and writes the caption of each moment."""
 
     def __init__(
         self,
@@ -28,14 +28,14 @@ class CaptionWriter:
         self._notes = tuple(notes.items())
         self._values: list[float] = []
         self._active: list[float] = []
-        self._acted = np.ones(spec.rows, np.bool_)  # who was there to take the last action
+        self._acted = np.ones(spec.rows, np.bool_)  # rows that took the last action
 
     def caption(self, moment: Moment) -> Caption:
-        """Return what the panel says about this moment."""
+        """Return the caption of this moment."""
         spec = self._spec
         active = int(moment.active.sum())
         over = moment.ending is not None
-        # What the policy expects of an episode that is over means nothing.
+        # The value estimate after the end of an episode has no meaning.
         value = (
             self._values[-1] if over or not active else float(moment.value[moment.active].mean())
         )
@@ -79,13 +79,10 @@ class CaptionWriter:
 
 
 def _choice_bars(action: Array, count: int, names: tuple[str, ...]) -> tuple[Bar, ...]:
-    """Return the share of rows that took each choice; the most frequent ones if there are many."""
+    """Return the share of rows that took each action; only the most frequent of many actions."""
     shares = np.bincount(action.ravel(), minlength=count) / action.size
     listed = range(count) if count <= MOST_BARS else np.sort(np.argsort(-shares)[:MOST_BARS])
-    return tuple(
-        Bar(names[one] if names else str(one), float(shares[one]), f"{100 * shares[one]:.0f} %")
-        for one in listed
-    )
+    return tuple(_share_bar(names[one] if names else str(one), shares[one]) for one in listed)
 
 
 def _numbered(shares: Array, figures: list[str]) -> tuple[Bar, ...]:
@@ -97,7 +94,7 @@ def _numbered(shares: Array, figures: list[str]) -> tuple[Bar, ...]:
 
 
 def _term_bars(terms: Mapping[str, float]) -> list[tuple[str, tuple[Bar, ...]]]:
-    """Return each reward term's part in what was paid so far."""
+    """Return each reward term's share of the reward so far."""
     terms = {name: paid for name, paid in terms.items() if paid}
     if len(terms) < 2:
         return []
@@ -109,22 +106,22 @@ def _term_bars(terms: Mapping[str, float]) -> list[tuple[str, tuple[Bar, ...]]]:
 def _shown_bars(
     moment: Moment, names: Mapping[str, tuple[str, ...]]
 ) -> list[tuple[str, tuple[Bar, ...]]]:
-    """Return what the policy tells of itself: shares of whole numbers, means of others.
+    """Return the values that the policy exposes: shares of integers, means of floats.
 
-    Several numbers per row are shares of things that have names, and a group of their own.
+    Several numbers per row are shares of named things, and form a separate group.
     """
     groups = []
-    for name, told in moment.shown.items():
-        if told.ndim > 1:
-            shares = told[moment.active].mean(axis=0) if moment.active.any() else told.mean(axis=0)
+    for name, values in moment.shown.items():
+        active = values[moment.active] if moment.active.any() else values
+        if values.ndim > 1:
+            shares = active.mean(axis=0)
             words = names.get(name) or tuple(map(str, range(len(shares))))
             groups.append((name, tuple(map(_share_bar, words, shares))))
-        elif np.issubdtype(told.dtype, np.integer):
-            choices = told[moment.active] if moment.active.any() else told
+        elif np.issubdtype(values.dtype, np.integer):
             words = names.get(name, ())
-            groups.append((name, _choice_bars(choices, len(words) or int(told.max()) + 1, words)))
+            groups.append((name, _choice_bars(active, len(words) or int(values.max()) + 1, words)))
         else:
-            mean = float(told.mean())
+            mean = float(values.mean())
             groups.append((name, (Bar("mean", mean, f"{mean:.2f}"),)))
     return groups
 

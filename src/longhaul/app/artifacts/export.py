@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from longhaul.app.build.components import build_env
+from longhaul.app.build.text import first_line
 from longhaul.app.evaluation.load import ONNX, Agent, Run, load_exported
 from longhaul.core.env import VectorEnv
 from longhaul.core.errors import EnvError, NumericalError
@@ -27,29 +28,31 @@ from longhaul.engine.evaluator import policy_inputs
 
 ROWS = 3  # of the example; the graph takes any number
 CHECKS = 20
-"""Random batches on which both must agree."""
+"""Random batches on which graph and policy must agree."""
 TOLERANCE = 1e-4
 PROVIDERS = ["CPUExecutionProvider"]
 MASK = "action_mask"
 PLAYED_EPISODES, PLAYED_STEPS = 20, 2000
-"""Where a check that plays masked episodes ends, whichever comes first."""
+"""Limits of the check with masked episodes, whichever is reached first."""
 PLAYED_ENVS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """Where the policy went, and whether there is an ONNX graph of it."""
+    """An exported policy, and its ONNX graph if there is one."""
 
     folder: Path
     card: dict[str, Any]
-    onnx: str  # in words
+    onnx: str  # path and checks of the graph, or why there is none
 
     def as_text(self) -> str:
         """Return what was written."""
+        source = self.card["source"]
+        steps = f"{source['env_steps']:,} steps"
         return "\n".join(
             [
                 f"policy   {self.folder} ({self.card['parameters']:,} parameters)",
-                f"source   {_source_words(self.card['source'])}",
+                f"source   {source['checkpoint']} of {source['run']}, {steps}",
                 f"onnx     {self.onnx}",
             ]
         )
@@ -61,7 +64,7 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the graph's inputs and outputs are called, in their order."""
+    """The names of the graph's inputs and outputs, in order."""
 
     obs: tuple[str, ...]
     memory: tuple[str, ...]
@@ -113,12 +116,8 @@ class ExportedStep(nn.Module):
         return (act.action, act.value, *logits, *(act.memory[name] for name in names.memory))
 
 
-def _source_words(source: Mapping[str, Any]) -> str:
-    return f"{source['checkpoint']} of {source['run']}, {source['env_steps']:,} steps"
-
-
 def export_run(run: Run, checkpoint: str, out: Path | None, *, onnx: bool) -> Export:
-    """Write the policy of a checkpoint into a folder of its own."""
+    """Write the policy of a checkpoint to a separate folder."""
     agent = run.agent(checkpoint)
     folder = out or run.path / "export" / agent.checkpoint
     source = {
@@ -127,12 +126,12 @@ def export_run(run: Run, checkpoint: str, out: Path | None, *, onnx: bool) -> Ex
         "env_steps": agent.progress.env_steps,
     }
     card = agent.save(folder, source)
-    told = write_onnx(load_exported(folder), folder) if onnx else "not asked for"
-    return Export(folder, card, told)
+    graph = write_onnx(load_exported(folder), folder) if onnx else "not requested"
+    return Export(folder, card, graph)
 
 
 def write_onnx(agent: Agent, folder: Path) -> str:
-    """Write the graph if the policy allows it, and check that it computes the same; in words."""
+    """Write the graph and check that it matches the policy; return its path or why it failed."""
     try:
         import onnxruntime
         import onnxscript  # noqa: F401 - torch's exporter needs it
@@ -147,7 +146,7 @@ def write_onnx(agent: Agent, folder: Path) -> str:
     step = ExportedStep(agent.policy, agent.settings, names)
     path = folder / ONNX
     rows = torch.export.Dim("rows", min=1)
-    # What the exporter's own parts complain of is nobody's concern here.
+    # The exporter's internal warnings do not help users.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings(), torch.no_grad():
@@ -163,16 +162,15 @@ def write_onnx(agent: Agent, folder: Path) -> str:
             )
             assert program is not None
             program.save(str(path), external_data=False)
-    except Exception as error:  # noqa: BLE001 - the exporter fails in as many ways as there are nets
+    except Exception as error:  # noqa: BLE001 - the exporter raises many kinds of errors
         path.unlink(missing_ok=True)
-        reason = str(error).strip().splitlines()
-        return f"not written: this policy cannot be traced ({reason[0] if reason else error!r})"
+        return f"not written: this policy cannot be traced ({first_line(error)})"
     graph = Graph(step, names, onnxruntime.InferenceSession(str(path), providers=PROVIDERS))
     return f"{path} ({compare(agent, graph)}{play_masked(agent, graph)})"
 
 
 def example_inputs(agent: Agent, generator: np.random.Generator, rows: int = ROWS) -> list[Tensor]:
-    """Return random observations, masks that leave a choice, and the memory of a first step."""
+    """Return random observations, valid masks, and the initial recurrent state."""
     spec = agent.task.envs.spec
     tensors = []
     for part in spec.observation.values():
@@ -192,7 +190,7 @@ def example_inputs(agent: Agent, generator: np.random.Generator, rows: int = ROW
 def random_masks(
     action: ActionSpec, generator: np.random.Generator, rows: int
 ) -> NDArray[np.bool_]:
-    """Return masks [rows, choices] that forbid half of the choices, never all of one kind."""
+    """Return masks [rows, choices] that forbid half of the choices, never all of one action."""
     parts = []
     for count in choice_counts(action):
         allowed = generator.random((rows, count)) < 0.5
@@ -214,7 +212,7 @@ def choice_counts(action: ActionSpec) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The policy's step in torch and the session of the graph that was made of it."""
+    """The policy's step in torch, and the session of its ONNX graph."""
 
     step: ExportedStep
     names: Names
@@ -222,7 +220,7 @@ class Graph:
 
     def run(self, tensors: Sequence[Tensor]) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
         """Return the outputs of the graph and of the policy for the same inputs."""
-        # The exporter drops inputs that change nothing.
+        # The exporter drops inputs that have no effect.
         taken = {one.name for one in self.session.get_inputs()}
         fed = {
             name: tensor.numpy()
@@ -235,12 +233,12 @@ class Graph:
 
 
 def compare(agent: Agent, graph: Graph) -> str:
-    """Return in words how well the graph agrees with the policy; one that does not is an error."""
+    """Return how well the graph agrees with the policy, in words; raise if it does not."""
     generator = np.random.default_rng(1)
     worst, same = 0.0, 0
     for number in range(CHECKS):
         found, expected = graph.run(example_inputs(agent, generator, rows=1 + number % 5))
-        # Choices agree or not; continuous actions differ by rounding.
+        # Discrete actions are equal or not; continuous ones differ by rounding.
         same += bool(np.allclose(found[0], expected[0], rtol=0.0, atol=TOLERANCE))
         pairs = zip(found[1:], expected[1:], strict=True)
         worst = max(worst, *(float(np.abs(ours - theirs).max()) for ours, theirs in pairs))
@@ -253,7 +251,7 @@ def compare(agent: Agent, graph: Graph) -> str:
 
 
 def play_masked(agent: Agent, graph: Graph) -> str:
-    """Play episodes with the graph where actions are masked; a forbidden action is an error."""
+    """Play episodes with the graph if actions are masked; raise if it takes a forbidden one."""
     spec = agent.task.envs.spec
     if not spec.has_masks:
         return ""
@@ -276,7 +274,7 @@ def play_masked(agent: Agent, graph: Graph) -> str:
 
 @dataclass(slots=True)
 class GraphEpisodes:
-    """What a graph did in masked episodes."""
+    """Counts of what a graph did in masked episodes."""
 
     episodes: int = 0
     actions: int = 0
@@ -285,7 +283,7 @@ class GraphEpisodes:
 
 
 def _play(env: VectorEnv, agent: Agent, graph: Graph) -> GraphEpisodes:
-    """Act with the graph alone, with its own memory, and count what it does."""
+    """Act with the graph alone, with its recurrent state, and count its actions."""
     played = GraphEpisodes()
     kept = len(graph.names.memory)
     counts = choice_counts(env.spec.action)

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from longhaul.app.artifacts.caption import CaptionWriter
-from longhaul.app.build.env_output import apart_from_envs
+from longhaul.app.build.env_output import with_env_output
 from longhaul.app.evaluation.episode_player import Moment, Replay
 from longhaul.app.evaluation.evaluate import (
     PlayedCase,
@@ -31,7 +31,6 @@ from longhaul.core.parts import Recorded, RunListener
 from longhaul.core.settings import Settings
 from longhaul.engine.evaluator import EpisodeEvaluator
 from longhaul.engine.suite_evaluator import SuiteEvaluator
-from longhaul.envs.starts import STARTS
 from longhaul.report.film import Film, FilmError, Picture, encode, fit, half_blocks
 from longhaul.report.overlay import Caption, Heading, Overlay
 from longhaul.runs.durable import storage_errors
@@ -40,15 +39,15 @@ from longhaul.runs.reader import read_metrics
 
 FRAMES_PER_SECOND = 25.0
 MOST_FRAMES = 1500
-"""A longer episode is shown faster, so that nobody waits more than a minute for its end."""
+"""A longer episode is shown faster; a film takes a minute at most."""
 HELD_SECONDS = 1.0
-"""How long the end stands still."""
+"""How long the last frame is held."""
 GIF_STRIDE = 3
 HURRY = 4
-"""How many times as fast the rest of an episode is shown once it was looked at closely."""
+"""Speed-up after the first `report.film_closely` steps."""
 MANY_ROWS = 1000
 STEERED = ("gate/", "curriculum/", "starts/", "tail/")
-"""Groups of metrics that tell where a schedule stands."""
+"""Groups of metrics that show the state of schedules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class FilmRequest:
     """The suite whose episodes are filmed; empty: the evaluation at the end."""
 
     def path(self, run: Run, agent: Agent, case: PlayedCase, rank: int) -> Path:
-        """Return where the film of a case goes; `rank` is its place among those chosen."""
+        """Return the path of a case's film; `rank` is its place among the chosen ones."""
         label = self.episode if self.count == 1 else f"{self.episode}-{rank}"
         if self.out is not None:
             return self.out if self.count == 1 else self.out.with_stem(f"{self.out.stem}-{rank}")
@@ -81,7 +80,7 @@ class FilmedEpisode:
     film: Film
     case: PlayedCase
     same: bool
-    """Whether the replay went as the evaluation did."""
+    """Whether the replay matched the evaluation."""
 
     def as_text(self) -> str:
         """Return one line for people."""
@@ -91,7 +90,7 @@ class FilmedEpisode:
             f"return {episode.episode_return:.2f}, {episode.length} steps, "
             f"{film.width} x {film.height}, {film.seconds:.1f} s"
         )
-        return words if self.same else f"{words} (went otherwise than in the evaluation)"
+        return words if self.same else f"{words} (the replay diverged from the evaluation)"
 
     def as_row(self) -> dict[str, object]:
         """Return plain values for programs."""
@@ -109,9 +108,9 @@ class FilmedEpisode:
         }
 
 
-@apart_from_envs("watch")
+@with_env_output("watch")
 def watch_run(run: Run, request: FilmRequest) -> tuple[FilmedEpisode, ...]:
-    """Film episodes of a checkpoint's evaluation and return where the films are."""
+    """Film episodes of a checkpoint's evaluation and return the films."""
     agent = run.agent(request.checkpoint)
     return film_cases(run, agent, played_cases(run, agent, suite=request.suite), request)
 
@@ -119,7 +118,7 @@ def watch_run(run: Run, request: FilmRequest) -> tuple[FilmedEpisode, ...]:
 def film_cases(
     run: Run, agent: Agent, cases: Sequence[PlayedCase], request: FilmRequest
 ) -> tuple[FilmedEpisode, ...]:
-    """Film the requested ones of these episodes, one file each."""
+    """Film the requested episodes, one file each."""
     notes = steering(run, agent)
     made = []
     for rank, case in enumerate(choose(cases, request.episode, request.count), start=1):
@@ -137,7 +136,7 @@ def film_cases(
 
 
 def caption(case: PlayedCase, which: str, rank: int, agent: Agent, count: int) -> str:
-    """Return what a film shows; `rank` is the episode's place among those like it."""
+    """Return the caption of a film; `rank` is the episode's place among the chosen ones."""
     episode = case.episode
     place = f"Episode {which}" if which.isdecimal() else which.capitalize()
     if which in ("worst", "best") and rank > 1:
@@ -151,7 +150,7 @@ def caption(case: PlayedCase, which: str, rank: int, agent: Agent, count: int) -
 
 
 class EpisodeFilm:
-    """One episode as frames, made while they are asked for."""
+    """One episode as frames, generated on demand."""
 
     def __init__(
         self, agent: Agent, case: PlayedCase, notes: Mapping[str, str], *, stride: int = 1
@@ -174,20 +173,17 @@ class EpisodeFilm:
             yield frame
 
     def scenes(self) -> Iterator[tuple[Picture, Caption, Moment]]:
-        """Yield every so many moments with their picture and what there is to say."""
+        """Yield every n-th moment with its picture and caption."""
         agent = self._trained
-        settings = agent.settings
-        if STARTS.name in settings:
-            settings = settings.with_([STARTS.to(())])
-        with closing(self._replay(settings)) as replay:
-            narrator = CaptionWriter(replay.spec, self._notes, agent.policy.shown_names)
+        with closing(self._replay(agent.replay_settings)) as replay:
+            captions = CaptionWriter(replay.spec, self._notes, agent.policy.shown_names)
             for moment in replay.moments():
-                caption = narrator.caption(moment)
+                caption = captions.caption(moment)
                 if not self._is_shown(moment):
                     continue
                 picture = replay.picture()
                 if picture is None:
-                    raise FilmError(f"{replay.spec.id} draws no pictures of itself")
+                    raise FilmError(f"{replay.spec.id} does not render pictures")
                 self.same = self._matches(moment)
                 yield picture, caption, moment
 
@@ -197,10 +193,10 @@ class EpisodeFilm:
         return moment.step % stride == 0 or moment.ending is not None
 
     def _replay(self, settings: Settings) -> Replay:
-        """Return the replay; one in less company where that is tried and goes the same way.
+        """Return the replay, with a single environment if that gives the same episode.
 
-        The policy need not see eight thousand rows to act for ninety-six, but it did so in the
-        evaluation, and only trying tells whether its floats were added up to the same actions.
+        The evaluation may have batched thousands of rows. With fewer rows, floating-point sums may
+        differ and change an action, so the smaller replay is tried first.
         """
         envs, policy, scenario = self._case.envs, self._trained.policy, self._case.scenario
         if scenario.company * envs.spec.rows > MANY_ROWS:
@@ -211,10 +207,10 @@ class EpisodeFilm:
         return Replay(envs, policy, settings, scenario)
 
     def heading(self) -> Heading:
-        """Return what stands above the panel."""
+        """Return the heading above the panel."""
         episode = self._case.episode
         steps = self._trained.progress.env_steps
-        drawn = "" if self._case.scenario.draws is None else ", drawn actions"
+        drawn = "" if self._case.scenario.draws is None else ", sampled actions"
         return Heading(
             self._trained.task.name,
             (
@@ -235,7 +231,7 @@ class EpisodeFilm:
 
 
 def steering(run: Run, agent: Agent) -> dict[str, str]:
-    """Return where the schedules stood at the checkpoint: the task's settings, gates and stages."""
+    """Return the state of the schedules at the checkpoint: task settings, gates and stages."""
     values = agent.settings.values()
     notes = {
         setting.name: f"{value:.4g}"
@@ -251,10 +247,10 @@ def steering(run: Run, agent: Agent) -> dict[str, str]:
 
 
 def play_live(run: Run, request: FilmRequest, console: Console) -> str:
-    """Play the requested episodes in the terminal; return how the last one ended."""
+    """Play the requested episodes in the terminal; return the last line shown."""
     agent = run.agent(request.checkpoint)
     notes = steering(run, agent)
-    told = ""
+    line = ""
     cases = played_cases(run, agent, suite=request.suite)
     for case in choose(cases, request.episode, request.count):
         reel = EpisodeFilm(agent, case, notes)
@@ -262,17 +258,17 @@ def play_live(run: Run, request: FilmRequest, console: Console) -> str:
             due = time.monotonic()
             for picture, caption, moment in reel.scenes():
                 small = fit(picture, columns=console.width, lines=max(console.height - 3, 4))
-                told = "   ".join(f"{name} {figure}" for name, figure in caption.facts)
-                live.update(Group(half_blocks(small), Text(told, overflow="ellipsis")))
+                line = "   ".join(f"{name} {figure}" for name, figure in caption.facts)
+                live.update(Group(half_blocks(small), Text(line, overflow="ellipsis")))
                 live.refresh()
                 due += 1 / FRAMES_PER_SECOND
                 if moment.ending is None:
                     time.sleep(max(due - time.monotonic(), 0.0))
-    return told
+    return line
 
 
 class EvaluationFilms(RunListener):
-    """Films evaluations as they are made."""
+    """Films the worst episodes of evaluations during training."""
 
     def __init__(
         self,
@@ -290,7 +286,7 @@ class EvaluationFilms(RunListener):
         self._failed = False
 
     def iteration(self, recorded: Recorded) -> None:
-        """Film after an iteration that was measured; give up after the first failure."""
+        """Film after an iteration with an evaluation; stop filming after the first failure."""
         if self._failed or "eval/mean_reward" not in recorded.metrics:
             return
         progress, agent = recorded.progress, replace(self._agent, progress=recorded.progress)

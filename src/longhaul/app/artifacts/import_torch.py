@@ -1,10 +1,10 @@
-"""Taking over weights of a foreign `.pt` file, without running any code from it."""
+"""Importing weights of a PyTorch `.pt` file, without running any code from it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +13,27 @@ from torch import Tensor
 
 from longhaul.app.build.components import build_task
 from longhaul.app.build.config import RunConfig
-from longhaul.app.build.text import columns
+from longhaul.app.build.text import columns, first_line
 from longhaul.app.evaluation.load import untrained
 from longhaul.core.errors import ConfigError
 from longhaul.core.policy import Policy
 
 PREFIXES = ("_orig_mod.", "module.")
-"""What torch.compile and data-parallel wrappers put before the names."""
+"""Prefixes that torch.compile and data-parallel wrappers add to names."""
 HOLDERS = ("model", "state_dict", "model_state_dict", "policy", "policy_state_dict", "net")
-"""Keys under which trainers keep the weights."""
+"""Keys under which trainers store the weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What of a file found its place."""
+    """Which weights of a file match the policy."""
 
     file: str
     matched: tuple[str, ...]
     missing: tuple[str, ...]
     unexpected: tuple[str, ...]
     reshaped: tuple[str, ...]
-    """Names that are in both, of another shape; the policy's own weights stay there."""
+    """Names in both with different shapes; the policy keeps its own weights there."""
     was_compiled: bool
     folder: Path | None = None
 
@@ -47,10 +47,10 @@ class Imported:
         rows = [
             ("matched", str(len(self.matched)), ""),
             ("missing in the file", str(len(self.missing)), _some(self.missing)),
-            ("of another shape", str(len(self.reshaped)), _some(self.reshaped)),
-            ("unknown to the policy", str(len(self.unexpected)), _some(self.unexpected)),
+            ("different shape", str(len(self.reshaped)), _some(self.reshaped)),
+            ("not in the policy", str(len(self.unexpected)), _some(self.unexpected)),
         ]
-        written = f"policy   {self.folder}" if self.folder else "nothing was written; --out does it"
+        written = f"policy   {self.folder}" if self.folder else "not written; give --out to write"
         kind = "compiled" if self.was_compiled else "plain"
         return "\n".join([f"{self.file} ({kind})", columns(rows), written])
 
@@ -68,7 +68,7 @@ def _some(names: Sequence[str], most: int = 8) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to take over, and how its names become ours."""
+    """Which file to import, how to rename its weights, and where to write the policy."""
 
     file: Path
     renames: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Request:
 
 
 def import_weights(config: RunConfig, request: Request) -> Imported:
-    """Return what of a file fits the task's policy, and write the policy if asked and complete."""
+    """Return which weights match the task's policy, and write the policy if asked and complete."""
     weights, was_compiled = read_weights(request.file)
     renamed = rename(weights, request.renames)
     agent = untrained(config, build_task(config))
@@ -88,33 +88,24 @@ def import_weights(config: RunConfig, request: Request) -> Imported:
         raise ConfigError(
             f"{request.file} lacks {len(found.missing) + len(found.reshaped)} of the policy's "
             f"weights ({_some((*found.missing, *found.reshaped), 3)}); rename with --map OLD=NEW, "
-            "choose the network with --set policy..., or take what there is with --partial"
+            "choose the network with --set policy..., or write it anyway with --partial"
         )
     source = {"file": request.file.name, "matched": len(found.matched)}
     agent.save(request.out, source)
-    return Imported(
-        found.file,
-        found.matched,
-        found.missing,
-        found.unexpected,
-        found.reshaped,
-        found.was_compiled,
-        request.out,
-    )
+    return replace(found, folder=request.out)
 
 
 def read_weights(file: Path) -> tuple[dict[str, Tensor], bool]:
     """Return the tensors of a file by their plain names, and whether its module was compiled."""
     try:
-        # Weights only: whatever else a pickle could do is refused by torch.
+        # Weights only: torch refuses everything else a pickle could do.
         content = torch.load(file, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise ConfigError(f"{file} does not exist") from None
     except Exception as error:
-        reason = str(error).strip().splitlines()
         raise ConfigError(
-            f"{file} holds more than weights, or is damaged, and nothing of it was run "
-            f"({reason[0] if reason else error!r})"
+            f"{file} holds more than weights, or is damaged; no code of it was run "
+            f"({first_line(error)})"
         ) from error
     tensors = find_tensors(content)
     if not tensors:
@@ -124,7 +115,7 @@ def read_weights(file: Path) -> tuple[dict[str, Tensor], bool]:
 
 
 def find_tensors(content: Any) -> dict[str, Tensor]:
-    """Return the named tensors of a state dict, or of the one a checkpoint holds."""
+    """Return the named tensors of a state dict, or of the state dict in a checkpoint."""
     if not isinstance(content, Mapping):
         return {}
     for holder in HOLDERS:
@@ -141,12 +132,12 @@ def strip(name: str) -> str:
 
 
 def rename(weights: Mapping[str, Tensor], renames: Sequence[str]) -> dict[str, Tensor]:
-    """Return the weights with the beginnings of their names exchanged."""
+    """Return the weights with prefixes of their names replaced."""
     pairs = []
     for text in renames:
         old, equals, new = text.partition("=")
         if not equals or not old:
-            raise ConfigError(f"--map takes OLD=NEW, the beginnings of names, not {text!r}")
+            raise ConfigError(f"--map takes OLD=NEW, prefixes of names, not {text!r}")
         pairs.append((old, new))
     renamed = {}
     for name, tensor in weights.items():
@@ -161,7 +152,7 @@ def rename(weights: Mapping[str, Tensor], renames: Sequence[str]) -> dict[str, T
 def place(
     policy: Policy, weights: Mapping[str, Tensor], file: Path, *, was_compiled: bool
 ) -> Imported:
-    """Give the policy every weight that fits by name and shape, and tell of the others."""
+    """Load every weight that matches by name and shape; return the matches and the others."""
     own = policy.state_dict()
     matched = [n for n, part in weights.items() if n in own and part.shape == own[n].shape]
     reshaped = [

@@ -1,4 +1,4 @@
-"""The files a task makes of a run's logs, written after every evaluation and at the end."""
+"""Files that a task derives from a run: records of its logs, snapshots, studies of policies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from longhaul.app.build.components import build_schedule, build_settings
 from longhaul.app.build.config import RunConfig
-from longhaul.app.build.env_output import apart_from_envs
+from longhaul.app.build.env_output import with_env_output
 from longhaul.app.evaluation.episode_player import Moment, Replay, Scenario
 from longhaul.app.evaluation.evaluate import PlayedCase, played_cases
 from longhaul.app.evaluation.load import Agent, Run, load_named
@@ -22,7 +22,6 @@ from longhaul.core.evaluation import Playback, RunLog, Study
 from longhaul.core.parts import Recorded, RunListener
 from longhaul.core.settings import Settings, SettingValue
 from longhaul.core.task import Task
-from longhaul.envs.starts import STARTS
 from longhaul.report.film import FilmError, Picture
 from longhaul.report.snapshots import EpisodeSnapshot, keep_snapshots
 from longhaul.runs.checkpoints.inspect import spread_out
@@ -43,14 +42,14 @@ _WORK = ("time/collect_seconds", "time/learn_seconds", "time/evaluate_seconds")
 
 
 MOST = 0.02
-"""Share of a run's time that its records may take."""
+"""Share of a run's time that writing its records may take."""
 
 
 class TaskRecords(RunListener):
-    """Makes the records anew when an evaluation has been logged, and when the run stops.
+    """Writes the records again after evaluations, and when the run stops.
 
-    They are made from all of the run, so that they take longer and longer. An evaluation that
-    comes too soon is left to the next one, or to the end.
+    They are derived from the whole run, so each takes longer than the last. If an evaluation comes
+    too soon, the records are written after the next one, or at the end.
     """
 
     def __init__(self, run: RunDirectory, config: RunConfig, task: Task, clocks: Clocks) -> None:
@@ -61,7 +60,7 @@ class TaskRecords(RunListener):
         self._not_before = clocks.monotonic()
 
     def iteration(self, recorded: Recorded) -> None:
-        """Make the records anew if the iteration was measured."""
+        """Write the records if the iteration has an evaluation."""
         begun = self._clocks.monotonic()
         is_measured = any(name.startswith("eval/") for name in recorded.metrics)
         if begun < self._not_before or not is_measured:
@@ -71,43 +70,47 @@ class TaskRecords(RunListener):
         self._not_before = ended + (ended - begun) / MOST
 
     def close(self) -> None:
-        """Make the records a last time."""
+        """Write the records a last time."""
         write_records(self._run, self._task, self._opening, self._clocks)
 
 
 def record_run(run: Run) -> str:
-    """Make the records of a run now; return which files were written."""
+    """Write the records of a run now; return the written files."""
     if run.task.records is None:
-        raise ConfigError(f"task {run.task.name!r} makes no records of its runs")
+        raise ConfigError(f"task {run.task.name!r} has no records")
     opening = opening_settings(run.config, run.task)
     written = write_records(run.directory, run.task, opening, Clocks())
     return "\n".join(map(str, written))
 
 
 def opening_settings(config: RunConfig, task: Task) -> dict[str, SettingValue]:
-    """Return the settings a run of this configuration begins with."""
+    """Return the initial settings of a run of this configuration."""
     settings = build_settings(config, task)
-    # A schedule of its own: the run's must begin only once.
+    # A separate schedule: that of the run must begin only once.
     return build_schedule(config, task, settings).begin(settings)[0].values()
 
 
 def write_records(
     run: RunDirectory, task: Task, opening: Mapping[str, SettingValue], clocks: Clocks
 ) -> tuple[Path, ...]:
-    """Write the task's files into the run's `evaluations/`, each whole or not at all."""
+    """Write the task's records to the run's `evaluations/`."""
     if task.records is None:
         return ()
-    made = task.records(run_log(run, opening, clocks))
-    written = tuple(run.evaluations / name for name in made)
-    with storage_errors(run.evaluations):
-        run.evaluations.mkdir(exist_ok=True)
-        for path, text in zip(written, made.values(), strict=True):
+    return _write(run.evaluations, task.records(run_log(run, opening, clocks)))
+
+
+def _write(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
+    """Write files into a folder, each completely or not at all."""
+    written = tuple(folder / name for name in texts)
+    with storage_errors(folder):
+        folder.mkdir(exist_ok=True)
+        for path, text in zip(written, texts.values(), strict=True):
             replace_file(path, text.encode())
     return written
 
 
 def run_log(run: RunDirectory, opening: Mapping[str, SettingValue], clocks: Clocks) -> RunLog:
-    """Return what a run has written so far."""
+    """Return the logs of a run so far."""
     record = run.read_record()
     rows = read_metrics(run).rows
     made = [path for folder in (run.plots, run.media) for path in folder.rglob("*.*")]
@@ -130,7 +133,7 @@ def run_log(run: RunDirectory, opening: Mapping[str, SettingValue], clocks: Cloc
 
 
 def _times(rows: Sequence[Row], sessions: Sequence[Row]) -> dict[int, str]:
-    """Return when each iteration ended: its session's beginning and the work done since."""
+    """Return when each iteration ended: the start of its session plus the work done since."""
     begun = [row for row in sessions if row.get("event") in ("started", "resumed")]
     spent: dict[int, float] = {}
     times = {}
@@ -138,7 +141,7 @@ def _times(rows: Sequence[Row], sessions: Sequence[Row]) -> dict[int, str]:
         own = [place for place, one in enumerate(begun) if one["iteration"] < row["iteration"]]
         if not own or "time/iteration_seconds" not in row:
             continue
-        # A session's first iteration is measured with the set-up before it, which is not work.
+        # The time of a session's first iteration includes the set-up, which is not work.
         names = _WORK if own[-1] not in spent else ("time/iteration_seconds",)
         spent[own[-1]] = spent.get(own[-1], 0.0) + sum(row.get(name, 0.0) for name in names)
         ended = datetime.fromisoformat(begun[own[-1]]["time"]) + timedelta(seconds=spent[own[-1]])
@@ -147,12 +150,12 @@ def _times(rows: Sequence[Row], sessions: Sequence[Row]) -> dict[int, str]:
 
 
 LED_HERE = 16
-"""Steps before the last that are drawn too: some envs show the way that led to a picture."""
+"""Steps before the last that are rendered too: some envs draw trails of earlier steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRequest:
-    """Which moment of which episode is looked at, by how many checkpoints."""
+    """Which moment of which episode to render, by how many checkpoints."""
 
     count: int
     step: int
@@ -160,7 +163,7 @@ class SnapshotRequest:
 
 
 def snapshot_run(run: Run, request: SnapshotRequest) -> str:
-    """Keep a picture by each of so many checkpoints spread over the run, and tell where."""
+    """Write a picture by each of so many checkpoints spread over the run; return the folder."""
     steps = {
         entry.path: entry.manifest.progress.env_steps
         for entry in read_checkpoints(run.directory)
@@ -178,12 +181,10 @@ def snapshot_run(run: Run, request: SnapshotRequest) -> str:
 def _shot(
     agent: Agent, loaded: Loaded, request: SnapshotRequest
 ) -> tuple[EpisodeSnapshot, Picture]:
-    """Return what a checkpoint's policy makes of the episode."""
+    """Return the snapshot of a checkpoint's policy in the episode."""
     agent.load(loaded)
-    settings = agent.settings
-    if STARTS.name in settings:
-        settings = settings.with_([STARTS.to(())])
-    with closing(Replay(agent.task.envs, agent.policy, settings, Scenario(request.seed))) as replay:
+    scenario = Scenario(request.seed)
+    with closing(Replay(agent.task.envs, agent.policy, agent.replay_settings, scenario)) as replay:
         moment, picture = _after(replay, request.step)
     progress, spec = loaded.manifest.progress, agent.task.envs.spec
     there = int(moment.active.sum())
@@ -203,7 +204,7 @@ def _shot(
 
 
 def _after(replay: Replay, step: int) -> tuple[Moment, Picture]:
-    """Return the moment after so many steps, or the episode's last one, and its picture."""
+    """Return the moment after so many steps, or the episode's last, and its picture."""
     for moment in replay.moments():
         is_last = moment.step >= step or moment.ending is not None
         if moment.step > step - LED_HERE or is_last:
@@ -211,7 +212,7 @@ def _after(replay: Replay, step: int) -> tuple[Moment, Picture]:
         if is_last:
             break
     if picture is None:
-        raise FilmError(f"{replay.spec.id} draws no pictures of itself")
+        raise FilmError(f"{replay.spec.id} does not render pictures")
     return moment, picture
 
 
@@ -221,55 +222,48 @@ def _score(moment: Moment) -> str:
 
 
 EPISODES = 6
-"""How many are played again if nobody says otherwise."""
+"""Default number of replayed episodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class StudyRequest:
-    """Which policy to look into, and how long."""
+    """Which policy to study, and in how many episodes."""
 
     checkpoint: str = "latest"
     episodes: int = EPISODES
 
 
-@apart_from_envs("study")
+@with_env_output("study")
 def study_run(run: Run, request: StudyRequest) -> str:
-    """Write the task's files about a checkpoint into `evaluations/`; return which they are."""
+    """Write the task's study of a checkpoint to `evaluations/`; return the files."""
     if request.episodes < 1:
         raise ConfigError(f"--episodes must be at least 1, not {request.episodes}")
     agent = run.agent(request.checkpoint)
     if agent.task.study is None:
-        raise ConfigError(f"task {agent.task.name!r} has no studies of its policies")
+        raise ConfigError(f"task {agent.task.name!r} has no studies")
     made = study(agent, agent.task.study, played_cases(run, agent), count=request.episodes)
-    folder = run.directory.evaluations
-    written = [folder / name for name in made]
-    with storage_errors(folder):
-        folder.mkdir(exist_ok=True)
-        for file, text in zip(written, made.values(), strict=True):
-            replace_file(file, text.encode())
+    written = _write(run.directory.evaluations, made)
     return "\n".join(f"study     {file}" for file in written)
 
 
 def study(
     agent: Agent, look_into: Study, cases: Sequence[PlayedCase], *, count: int
 ) -> dict[str, str]:
-    """Return the files the task makes of some of these episodes, the worst and best among them."""
-    settings = agent.settings
-    if STARTS.name in settings:
-        settings = settings.with_([STARTS.to(())])
+    """Return the task's study of some of these episodes, including the worst and the best."""
+    settings = agent.replay_settings
     played = [play_back(agent, case, settings) for case in spread(cases, count)]
     return dict(look_into(agent.policy, settings, played))
 
 
 def spread(cases: Sequence[PlayedCase], count: int) -> list[PlayedCase]:
-    """Return so many cases from the whole range of scores, in the order of their scores."""
+    """Return so many cases from the whole range of scores, in order of score."""
     ranked = sorted(cases, key=lambda case: (case.score, case.number))
     places = np.linspace(0, len(ranked) - 1, min(count, len(ranked)))
     return [ranked[round(place)] for place in places]
 
 
 def play_back(agent: Agent, case: PlayedCase, settings: Settings) -> Playback:
-    """Return an episode of an evaluation with everything the policy saw."""
+    """Replay an episode of an evaluation and return it with all observations."""
     seen: list[Observation] = []
     moments: list[Moment] = []
     with closing(Replay(case.envs, agent.policy, settings, case.scenario)) as replay:

@@ -1,4 +1,4 @@
-"""The report of a run: plots, a page, a notebook."""
+"""The report of a run: plots, a page, a notebook, and all artifacts of a finished run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from longhaul.runs.logs.session_log import WriteNote
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Where a report was written."""
+    """The files of a report."""
 
     page: Path
     notebook: Path
@@ -37,7 +37,7 @@ class Reported:
     why_no_plots: str = ""
 
     def as_text(self) -> str:
-        """Return one line for each thing that was made."""
+        """Return one line per file or folder."""
         lines = [f"report    {self.page}", f"notebook  {self.notebook}"]
         if self.plots:
             lines.append(f"plots     {self.page.parent / 'plots'} ({len(self.plots)})")
@@ -47,7 +47,7 @@ class Reported:
 
 
 def keep_panels(run: RunDirectory, task: Task, settings: Settings) -> None:
-    """Write down what the task wants to be seen, for pages that know no tasks."""
+    """Write the task's panels to a file, for pages that know no tasks."""
     numbers = {n: v for n, v in settings.values().items() if isinstance(v, (int, float))}
     shown = {
         "score": task.evaluation.metric,
@@ -61,7 +61,7 @@ def keep_panels(run: RunDirectory, task: Task, settings: Settings) -> None:
 
 
 def report_run(path: Path) -> Reported:
-    """Write plots, the page and the notebook of a run, as far as it has come."""
+    """Write plots, the page and the notebook of a run so far."""
     run = gather(path)
     run.directory.check_plain()
     drawn: list[Drawn] = []
@@ -88,7 +88,7 @@ def report_run(path: Path) -> Reported:
 
 
 def preset_differences(run: RunData) -> tuple[dict[str, tuple[Any, Any]], str]:
-    """Return the config keys that differ from the preset the run began with, and its name."""
+    """Return the config keys that differ from the run's preset, and the preset's name."""
     record = run.state.record
     try:
         kind = find_kind(record.task)
@@ -97,18 +97,18 @@ def preset_differences(run: RunData) -> tuple[dict[str, tuple[Any, Any]], str]:
         base = to_values(from_values({**values, "task": record.task}))
         own = to_values(Run(run.directory).config)
     except LonghaulError:
-        return {}, ""  # a task or a preset of another version; the config itself is shown anyway
+        return {}, ""  # a task or preset of another version; the report shows the whole config
     changed = differences(base, own, ignore=("name", "seed"))
     return changed, f"the preset {name!r}" if name else "the task's preset"
 
 
 def preset_name(command: tuple[str, ...]) -> str:
-    """Return the preset a command asked for, nothing if it took the task's own."""
+    """Return the preset that a command named, empty if it used the default."""
     return _flag(command, "--preset")
 
 
 def _flag(command: tuple[str, ...], flag: str) -> str:
-    """Return the value a command gave for a flag, or nothing."""
+    """Return the value of a flag in a command, empty if it is absent."""
     for position, word in enumerate(command):
         if word == flag and position + 1 < len(command):
             return command[position + 1]
@@ -120,7 +120,7 @@ def _flag(command: tuple[str, ...], flag: str) -> str:
 def _background(
     run: RunData, changed: dict[str, tuple[Any, Any]], preset: str, plots: tuple[str, ...]
 ) -> Background:
-    """Return what the experiment's own notes say, if it was begun by `longhaul new-experiment`."""
+    """Return the experiment's notes, if `longhaul new-experiment` created it."""
     config = _flag(run.state.record.command, "--config")
     notes = Path(config).with_suffix(".md") if config else None
     text = notes.read_text("utf-8") if notes is not None and notes.is_file() else ""
@@ -136,16 +136,16 @@ def _background(
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:
-    """Makes what people look at; what fails is reported in one line and fails nothing else."""
+    """Writes films, snapshots, studies and the report; a failure is reported and stops no other."""
 
     run: Run
     notify: Callable[[str], None]
     note: WriteNote
 
     def write_media(self, checkpoint: str) -> None:
-        """Make films, snapshots and studies.
+        """Write films, snapshots and studies.
 
-        `checkpoint` is the one whose final evaluation is filmed; none is filmed if it is empty.
+        Films show the final evaluation of `checkpoint`; if that is empty, there are none.
         """
         run, config = self.run, self.run.config.report
         if checkpoint and config.films:
@@ -164,7 +164,7 @@ class Artifacts:
     def _attempt(self, what: str, make: Callable[[], str]) -> None:
         try:
             self.notify(make())
-        except Exception as error:  # noqa: BLE001 - a picture is never worth a run that went well
+        except Exception as error:  # noqa: BLE001 - an artifact must not fail a finished run
             words = str(error) if isinstance(error, LonghaulError) else repr(error)
             reason = " ".join(words.split())
             self.notify(f"no {what}: {reason}")

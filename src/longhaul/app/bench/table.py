@@ -1,4 +1,4 @@
-"""The table in which every measurement of speed is shown, to people and to programs."""
+"""The result table of all speed measurements, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Ratio = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """The steps a second of one system, once per repeat."""
+    """The steps per second of one system, once per repeat."""
 
     name: str
     per_second: tuple[float, ...]
     per_cpu_second: tuple[float, ...] = ()
-    """Steps per second of processor time; empty where that was not measured."""
+    """Steps per second of CPU time; empty if that was not measured."""
 
     @property
     def median(self) -> float:
-        """The median of the steps a second."""
+        """The median of the steps per second."""
         return statistics.median(self.per_second)
 
 
@@ -36,7 +36,7 @@ def ratio(upper: Sequence[float], lower: Sequence[float]) -> Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One more table below the speeds; only people are shown it."""
+    """An additional table below the speeds; not part of the JSON."""
 
     header: tuple[str, ...]
     rows: Sequence[Sequence[str]]
@@ -54,10 +54,10 @@ class SpeedTable:
     notes: tuple[str, ...] = ()
     """Lines below the tables."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """What programs are given beside the speeds and ratios."""
+    """Additional values of the JSON."""
 
     def __getitem__(self, name: str) -> Speeds:
-        """Return what was measured under a name."""
+        """Return the speeds of a system by its name."""
         return next(one for one in self.speeds if one.name == name)
 
     def as_text(self) -> str:

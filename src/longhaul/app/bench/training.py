@@ -44,7 +44,7 @@ LEAST_ITERATIONS = 12
 OURS, ROLLOUTS = "longhaul", "longhaul, rollouts alone"
 
 Peer = Callable[[RunConfig], float]
-"""Returns the steps a second another trainer makes under the same conditions."""
+"""Returns the steps per second of another trainer under the same conditions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class BenchRequest:
     """What to measure."""
 
     total_timesteps: int = 0
-    """Steps of each measurement; 0: as many as are enough."""
+    """Steps of each measurement; 0 chooses a sufficient number."""
     repeats: int = 3
 
     def __post_init__(self) -> None:
@@ -61,16 +61,16 @@ class BenchRequest:
 
 
 class IterationTimer:
-    """Times a run from the end of its first iteration, so that set-up does not count.
+    """Times a run from the end of its first iteration, without the set-up.
 
-    Asked at the start of every iteration; it never gives a reason to stop.
+    It is called as a stop condition at the start of every iteration, and never stops the run.
     """
 
     def __init__(self) -> None:
         self._marks: list[tuple[float, int]] = []
 
     def __call__(self, progress: Progress) -> str | None:
-        """Take the time."""
+        """Record the time."""
         self._marks.append((time.perf_counter(), progress.env_steps))
         return None
 
@@ -84,14 +84,14 @@ class IterationTimer:
 
 
 class CpuStopwatch(IterationTimer):
-    """Times a run in CPU time as well, that of its threads included."""
+    """Also measures CPU time, including that of threads."""
 
     def __init__(self) -> None:
         super().__init__()
         self._cpu: list[float] = []
 
     def __call__(self, progress: Progress) -> str | None:
-        """Take both times."""
+        """Record both times."""
         self._cpu.append(time.process_time())
         return super().__call__(progress)
 
@@ -109,7 +109,7 @@ def too_few_steps() -> ConfigError:
 
 
 def bench_preset(task: str) -> str:
-    """Return the preset to measure with when none is named: `bench`, where the task has one."""
+    """Return the default preset of benchmarks: `bench`, if the task has it."""
     return "bench" if "bench" in find_kind(task).preset_names() else ""
 
 
@@ -142,7 +142,7 @@ def bench_training(
 
 
 def only_training(config: RunConfig, total_timesteps: int) -> RunConfig:
-    """Return the same run without evaluations, of so many steps; 0: of as many as are enough."""
+    """Return the run without evaluations and with so many steps; 0 chooses a number."""
     if not total_timesteps:
         rows = config.num_envs * build_task(config).envs.spec.rows * config.collect.num_steps
         total_timesteps = max(LEAST_STEPS, (1 + LEAST_ITERATIONS) * rows)
@@ -156,7 +156,7 @@ def only_training(config: RunConfig, total_timesteps: int) -> RunConfig:
 
 
 def measure_rollouts(config: RunConfig) -> float:
-    """Return how many steps a second are collected when nothing is learned from them."""
+    """Return the steps per second of collecting without learning."""
     task = build_task(config)
     settings = build_settings(config, task)
     torch.set_num_threads(config.threads)
@@ -176,7 +176,7 @@ def measure_rollouts(config: RunConfig) -> float:
 
 
 def conditions(config: RunConfig, also: str = "the same network on all sides") -> str:
-    """Return in one line what was measured."""
+    """Return the conditions of a measurement in one line."""
     learn = config.learn
     return (
         f"{config.num_envs} envs, {config.collect.num_steps} steps, {learn.n_epochs} epochs, "
@@ -186,14 +186,14 @@ def conditions(config: RunConfig, also: str = "the same network on all sides") -
 
 
 def measure_ours(config: RunConfig) -> tuple[float, dict[str, float]]:
-    """Return our speed in a complete run, logs and checkpoints included, and the time shares."""
+    """Return the speed of a complete run, including logs and checkpoints, and the time shares."""
     watch = IterationTimer()
     shares = time_shares(measure_run(config, watch))
     return watch.steps_per_second, shares
 
 
 def time_shares(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return which share of a run's time each stage took, from its metrics."""
+    """Return each stage's share of a run's time, from its metrics."""
     rows = list(rows)
     spent = {
         name: sum(row.get(f"time/{name}_seconds", 0.0) for row in rows)
@@ -204,19 +204,19 @@ def time_shares(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def measure_run(config: RunConfig, watch: Until) -> list[dict[str, Any]]:
-    """Train a complete run in a temporary place and return its metrics."""
+    """Train a complete run in a temporary folder and return its metrics."""
     with TemporaryDirectory(prefix="longhaul-bench-") as folder:
         run = begin_run(config, Path(folder)).directory
         code = run_session(run, config, SessionOptions(quiet=True), also_until=watch).exit_code
         if code:
-            # A signal ended the run: it is meant for the whole measurement.
+            # A signal ended the run; it ends the whole measurement.
             raise SystemExit(code)
         return list(read_metrics(run).rows)
 
 
 WARM_UP_SHARE = 0.2
-BATCH = 8  # steps between two looks at the clock
-DRAWN = 64  # actions are drawn before the clock starts, and used again
+BATCH = 8  # steps between two readings of the clock
+DRAWN = 64  # random actions, drawn before the measurement and reused
 
 Advance = Callable[[int], None]
 """Takes the n-th step in every environment."""
@@ -243,7 +243,7 @@ class EnvBenchRequest:
 def bench_env(
     config: RunConfig, request: EnvBenchRequest, peers: Mapping[str, System] | None = None
 ) -> SpeedTable:
-    """Measure our runtimes and the given peers in turn on the same environment."""
+    """Measure longhaul's runtimes and the given peers in turn on the same environment."""
     source = build_task(config).envs
     ours: dict[str, System] = {
         f"longhaul {mode}": partial(our_vector, source, mode, request.num_envs, config.env)
@@ -269,11 +269,11 @@ def bench_env(
 
 
 def env_conditions(source: EnvSource, env: EnvConfig, request: EnvBenchRequest) -> str:
-    """Return in one line what was measured."""
+    """Return the conditions of a measurement in one line."""
     shown = ", ".join(f"{p.dtype} {p.shape}" for p in source.spec.observation.values())
     workers = len(share_out(request.num_envs, env.processes.workers))
     return (
-        f"{request.num_envs} envs that show {shown}; random actions drawn before; "
+        f"{request.num_envs} envs with observations {shown}; random actions drawn before; "
         f"{request.seconds:g} s each, in turn; longhaul's processes runtime has {workers} worker(s)"
     )
 
@@ -282,7 +282,7 @@ def env_conditions(source: EnvSource, env: EnvConfig, request: EnvBenchRequest) 
 def our_vector(
     source: EnvSource, runtime: Runtime, num_envs: int, env: EnvConfig
 ) -> Iterator[Advance]:
-    """Give one of our runtimes, reset and ready to step."""
+    """Yield the step function of one of longhaul's runtimes, after a reset."""
     vector = make_vector_env(
         source,
         count=num_envs,
@@ -306,7 +306,7 @@ def our_vector(
 def steps_per_second(
     advance: Advance, *, seconds: float, clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """Return vector steps a second, after a warm-up that does not count."""
+    """Return vector steps per second, after a warm-up that is not measured."""
     _advance_for(advance, seconds * WARM_UP_SHARE, clock)
     steps, took = _advance_for(advance, seconds, clock)
     return steps / took

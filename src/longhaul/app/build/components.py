@@ -1,4 +1,4 @@
-"""Putting the parts of a run together; the one place that knows them all."""
+"""Builders of a run's parts: task, schedule, policy, collector, learner, evaluator."""
 
 from __future__ import annotations
 
@@ -46,13 +46,8 @@ from longhaul.schedule.config import build_controllers
 from longhaul.schedule.schedule import Schedule
 from longhaul.tasks.kind import RunPlan, TaskRequest
 
-NOT_DETERMINISTIC = (
-    "env.order = 'first-come': this run is not deterministic; which environments act together "
-    "depends on timing, so that a resumed run is statistically the same but not bit for bit"
-)
-
 COMPILING = "compiling the environment, once on this machine; it takes half a minute at most"
-SETTING_UP = "trying the environment, which takes its time"
+SETTING_UP = "checking the environment; this takes a while"
 
 
 def build_task(config: RunConfig) -> Task:
@@ -91,12 +86,12 @@ def with_tier(task: Task, config: RunConfig) -> Task:
 
 
 def run_end(config: RunConfig) -> Until:
-    """Return when the run is over."""
+    """Return the stop condition for the run's configured length."""
     return at_the_end(steps=config.total_timesteps, iterations=config.total_iterations)
 
 
 def planned_steps(config: RunConfig, task: Task) -> int:
-    """Return how many steps the run takes; the most it can take, if it is counted in iterations."""
+    """Return the run's length in steps; for one counted in iterations, the upper bound."""
     if not config.total_iterations:
         return config.total_timesteps
     rows = config.num_envs * task.envs.spec.rows
@@ -104,7 +99,7 @@ def planned_steps(config: RunConfig, task: Task) -> int:
 
 
 def build_settings(config: RunConfig, task: Task) -> Settings:
-    """Return all settings of a run with their first values."""
+    """Return all settings of a run with their initial values."""
     return Settings([*learn_settings(config.learn), STARTS, *task.settings])
 
 
@@ -143,8 +138,8 @@ def build_env(
 def build_evaluator(
     config: RunConfig, task: Task, policy: Policy, listeners: Listeners = NO_LISTENERS
 ) -> EpisodeEvaluator | SuiteEvaluator:
-    """Return the evaluator of a policy: on the task's own suites, if it brings any."""
-    # What is measured must not depend on timing, whatever is trained on does.
+    """Return the evaluator of a policy, on the task's own suites if it has any."""
+    # Evaluation must not depend on timing, even if training does.
     config = replace(config, env=replace(config.env, order="lockstep"))
     if task.evaluation.suite is None:
         return EpisodeEvaluator(
@@ -165,7 +160,7 @@ def build_evaluator(
 
 @dataclass(frozen=True, slots=True)
 class CollectorMonitor:
-    """Who hears of what happens while environments are stepped."""
+    """Receivers of faults, notes and progress while environments are stepped."""
 
     listeners: Listeners = NO_LISTENERS
     note: WriteNote = lambda event, **facts: None
@@ -179,7 +174,7 @@ def build_rollout_collector(
     seeds: EpisodeSeeds,
     monitor: CollectorMonitor,
 ) -> RolloutCollector:
-    """Return a collector in this process that acts with this very policy."""
+    """Return a collector in this process that acts with the policy object itself, not a copy."""
     env = build_env(config, task, seeds, config.num_envs, monitor.listeners)
     own, steps, chunk = Seeds(config.seed), config.collect.num_steps, config.collect.chunk
     signal = monitor.signal
@@ -208,7 +203,7 @@ def build_collector(
 def build_learner(
     config: RunConfig, policy: Policy, replay: PrioritizedReplay | None, training: ExitStack
 ) -> LearnerProtocol:
-    """Return the learner; the leader of several, if there are others, until training ends."""
+    """Return the learner, or the leader of the learner group if torchrun started several."""
     generator = Seeds(config.seed).generator("learn")
     learner = find_learner(config.learn.algorithm)(policy, config.learn, generator, replay)
     rank = launched_rank()
@@ -235,15 +230,15 @@ def check_task(config: RunConfig, task: Task, notify: Callable[[str], None]) -> 
 def build_replay(
     config: RunConfig, task: Task, notify: Callable[[str], None], timer: StageTimer
 ) -> PrioritizedReplay | None:
-    """Return what the learner keeps of earlier rollouts; its limits are reported."""
+    """Return the replay buffer, None if replay is disabled; its limits are reported."""
     if not config.learn.replay.enabled:
         return None
     if notice := replay_plan(config, task).notice:
         notify(notice)
     if not config.learn.replay.saved:
         notify(
-            "learn.replay.saved = false: checkpoints leave the replay out, so that a resumed run "
-            "fills it anew and is not bit for bit the same"
+            "learn.replay.saved = false: checkpoints leave the replay out. A resumed run starts "
+            "with an empty one and is not bit for bit the same"
         )
     return PrioritizedReplay(
         config.learn.replay, Seeds(config.seed).generator("replay"), timer.part
@@ -251,14 +246,14 @@ def build_replay(
 
 
 def checkpoint_config(config: RunConfig, task: Task) -> CheckpointConfig:
-    """Return how checkpoints are kept, ranked by the task's score if nothing else is asked for."""
+    """Return the checkpoint config, ranked by the task's score unless the config names a metric."""
     metric = config.checkpoint.best_metric or task.evaluation.metric
     return replace(config.checkpoint, best_metric=metric)
 
 
 def identity(config: RunConfig) -> dict[str, str]:
-    """Return what a checkpoint and the run that loads it must share."""
-    # Only what was chosen: a version with one more key still knows the checkpoints before it.
+    """Return the task and config hash that a checkpoint and the run that loads it must share."""
+    # Only values that differ from the defaults: a new key does not invalidate old checkpoints.
     plain = from_values({"task": config.task})
     values = differences(to_values(plain), to_values(config))
     text = json.dumps({key: value for key, (_, value) in values.items()}, sort_keys=True)

@@ -27,32 +27,32 @@ class RunConfig:
     """Values fixed for a run; what may change during it is a setting."""
 
     task: str
-    """What to train on, `name` or `name:argument`; `longhaul tasks` lists them."""
+    """Task to train on, `name` or `name:argument`; `longhaul tasks` lists them."""
     name: str = "default"
     """The run's name; the same task, name and seed continue an unfinished run."""
     seed: int = 1
     """Every random draw of the run derives from this number."""
     start_from: str = ""
-    """A run, or one of its checkpoints, whose weights the network begins with; of a run the best
-    one that was measured, else the latest. Empty begins with random weights."""
+    """Run, checkpoint or exported policy whose weights initialize the network. Of a run, the best
+    evaluated checkpoint is used, else the latest. Empty: random weights."""
     total_timesteps: int = 100_000
-    """Steps to train for, counted over all rows; the last rollout may go past it."""
+    """Steps to train for, summed over all agents; the last rollout may exceed it."""
     total_iterations: int = 0
-    """Iterations to train for, in place of `total_timesteps`; 0 counts steps."""
+    """Iterations to train for, instead of `total_timesteps`; 0 counts steps."""
     num_envs: int = 16
-    """Environments stepped side by side."""
+    """Environments stepped in parallel."""
     device: str = "auto"
-    """`auto` takes CUDA when it is there; `cpu`, `cuda` or `cuda:1` say it outright."""
+    """`auto` uses CUDA if available; or `cpu`, `cuda`, `cuda:1`."""
     threads: int = 1
-    """Threads torch uses within one operation; part of what makes a run repeatable."""
+    """Threads torch uses within one operation; results depend on this number."""
     deterministic: bool = True
-    """Ask torch for deterministic algorithms, which exact resume needs."""
+    """Use torch's deterministic algorithms, which exact resume needs."""
     options: dict[str, Any] = field(default_factory=dict)
     """The task's own options; `longhaul config TASK` shows them."""
     env: EnvConfig = field(default_factory=EnvConfig)
     """How environments are run."""
     collect: CollectConfig = field(default_factory=CollectConfig)
-    """How rollouts are made."""
+    """How rollouts are collected."""
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     """Collectors on other machines."""
     policy: PolicyConfig = field(default_factory=PolicyConfig)
@@ -62,19 +62,19 @@ class RunConfig:
     schedule: tuple[dict[str, Any], ...] = ()
     """Controllers, one `[[schedule]]` table each, in the order they decide."""
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
-    """How the policy is measured."""
+    """How the policy is evaluated."""
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     """When to save and what to keep."""
     report: ReportConfig = field(default_factory=ReportConfig)
-    """What is left behind for people to look at."""
+    """Films, plots and the report."""
     log: LogConfig = field(default_factory=LogConfig)
     """How logs are kept."""
     track: TrackConfig = field(default_factory=TrackConfig)
-    """Where curves are shown while the run trains."""
+    """Experiment trackers that receive curves while the run trains."""
     hints: HintsConfig = field(default_factory=HintsConfig)
-    """What the run may say about itself."""
+    """Hints about problems of the run."""
     watch: WatchConfig = field(default_factory=WatchConfig)
-    """How the run notices that it is stuck."""
+    """How stalls are detected."""
 
     def __post_init__(self) -> None:
         for key, value in (
@@ -85,11 +85,9 @@ class RunConfig:
             if value < 1:
                 raise ConfigError(f"{key} must be at least 1, not {value}")
         if self.total_iterations < 0:
-            raise ConfigError(
-                f"total_iterations cannot be negative, but is {self.total_iterations}"
-            )
+            raise ConfigError(f"total_iterations must be at least 0, not {self.total_iterations}")
         if self.seed < 0:
-            raise ConfigError(f"seed cannot be negative, but is {self.seed}")
+            raise ConfigError(f"seed must be at least 0, not {self.seed}")
 
 
 FREE_TO_CHANGE = (
@@ -115,23 +113,23 @@ FREE_TO_CHANGE = (
     "cluster.most_deaths",
     "cluster.object_store_megabytes",
 )
-"""Keys that may differ when a run goes on: they change when it stops or what is kept. A schedule
-along `run` does follow a changed `total_timesteps`: it is stretched over the longer run."""
+"""Keys that may change when a run is resumed: they affect when it stops or what is kept. A schedule
+along `run` follows a changed `total_timesteps`: it is stretched over the longer run."""
 
 
 BEGINNING = ("ramp", "adaptive")
-"""Kinds of controllers that begin at the config value of their setting unless told otherwise."""
+"""Kinds of controllers that start at the config value of their setting by default."""
 
 
 def setting_keys(kind: TaskKind) -> dict[str, str]:
-    """Return, for each setting that begins with a value of the config, the key of that value."""
+    """Return the config key of each setting whose initial value is in the config."""
     return {**CONFIG_KEYS, **kind.setting_keys}
 
 
 def with_starts(
     tables: tuple[dict[str, Any], ...], held: Mapping[str, Any], kind: TaskKind
 ) -> tuple[dict[str, Any], ...]:
-    """Return the schedule with the starts that were left out; `held` is the flat config."""
+    """Return the schedule with missing starts filled in; `held` is the flat config."""
     keys = setting_keys(kind)
     return tuple(
         {**table, "start": held[keys[table["setting"]]]}
@@ -146,9 +144,9 @@ def with_starts(
 def overlay(
     values: Mapping[str, Any], layer: Mapping[str, Any], defaults: Mapping[str, Any], kind: TaskKind
 ) -> dict[str, Any]:
-    """Return `values` with a layer on top, and what begins at a changed key moved along.
+    """Return `values` updated by a layer; controllers that start at a changed key are scaled.
 
-    `defaults` is the flat config without any value given.
+    `defaults` is the flat default config.
     """
     merged = merge(values, layer)
     tables = values.get("schedule")
@@ -165,7 +163,7 @@ def overlay(
 
 
 def _moved(table: Mapping[str, Any], before: object, after: object) -> dict[str, Any]:
-    """Return a controller's table with start and end in the ratio of the two values."""
+    """Return a controller's table with start and end scaled by the ratio of the two values."""
     begins_there = table.get("kind") in BEGINNING and table.get("start", before) == before
     if not begins_there or not _is_number(before) or not _is_number(after):
         return dict(table)
@@ -184,7 +182,7 @@ def refuse_overwritten(config: RunConfig, given: Collection[str], kind: TaskKind
     asked = {name: key for name, key in setting_keys(kind).items() if key in given}
     if not asked or not (config.schedule or kind.controller_keys):
         return
-    # Imported here, because building a task takes seconds, and most values need none.
+    # Imported late: building a task takes seconds, and most values need none.
     from longhaul.app.build.components import build_schedule, build_settings, build_task
     from longhaul.app.build.env_output import env_output
 
@@ -202,7 +200,7 @@ def refuse_overwritten(config: RunConfig, given: Collection[str], kind: TaskKind
 
 
 def _instead(controller: Controller[Any], name: str, first: object, kind: TaskKind) -> str:
-    """Return who sets the setting, and what to change in place of its config key."""
+    """Return which controller sets the setting, and what to change instead of its config key."""
     value = f"{first:g}" if isinstance(first, float) else value_words(first)
     sets = f"sets {name} to {value} before the first iteration"
     if own := kind.controller_keys.get(controller.name):

@@ -15,7 +15,7 @@ from longhaul.app.build.components import (
     build_task,
 )
 from longhaul.app.build.config import RunConfig
-from longhaul.app.build.memory import choose_device, fix_torch, memory_plan
+from longhaul.app.build.memory import MEGABYTE, choose_device, fix_torch, memory_plan
 from longhaul.cluster.collector import ClusterCollector, Plan
 from longhaul.cluster.config import EnvShare, Rank, SharedSeeds
 from longhaul.cluster.fleet import RayFleet
@@ -53,28 +53,27 @@ def follow_group(config: RunConfig, rank: Rank) -> None:
 
 
 def refuse_replay(config: RunConfig) -> None:
-    """Raise if several learners would each need the replay of all."""
+    """Raise if replay is enabled, which several learners do not support."""
     if config.learn.replay.enabled:
         raise ConfigError(
-            "learn.replay.enabled = true is for a single learner; start the run without torchrun, "
-            "or turn replay off"
+            "learn.replay.enabled = true supports a single learner only; start the run without "
+            "torchrun, or disable replay"
         )
 
 
 LEAST_STORE_MEGABYTES = 128
 ROLLOUTS_STORED = 4
-"""Rollouts the object store has room for: under way, arrived, being learned from, and spare."""
-MEGABYTE = 1 << 20
+"""Rollouts the object store has room for: in transit, arrived, being learned from, and spare."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteRecipe:
-    """Makes a run's collector of some environments on whatever machine it is called."""
+    """Builds the collector of a share of a run's environments, on any machine."""
 
     config: RunConfig
 
     def __call__(self, share: EnvShare, listeners: Listeners) -> RolloutCollector:
-        """Return the collector; its environments have the seeds they have on one machine."""
+        """Return the collector; its environments have the same seeds as on a single machine."""
         config = self.config
         fix_torch(threads=config.threads, deterministic=config.deterministic)
         task = build_task(config)
@@ -84,7 +83,7 @@ class RemoteRecipe:
         collector = build_rollout_collector(
             replace(config, num_envs=share.count), task, policy, own, CollectorMonitor(listeners)
         )
-        if share.collector:  # the first one draws as a single collector would
+        if share.collector:  # the first one draws the same numbers as a single collector
             collector.draw_apart(seeds, share.collector)
         return collector
 
@@ -92,7 +91,7 @@ class RemoteRecipe:
 def build_cluster_collector(
     config: RunConfig, task: Task, policy: Policy, monitor: CollectorMonitor
 ) -> ClusterCollector:
-    """Return the collector of a run whose environments live on a cluster."""
+    """Return the collector of a run whose environments run on a cluster."""
     spec = task.envs.spec
     # The tier was checked here; other machines need not check it again.
     remote = replace(config, env=replace(config.env, tier=spec.tier.value))

@@ -1,4 +1,4 @@
-"""Keeping what environments print apart from what longhaul prints."""
+"""Redirecting what environments print to log files, apart from longhaul's own output."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ LONGEST_LOG = 4 << 20
 CUT = b"\n[longhaul: the file was full; what was printed between here and the next line is gone]\n"
 LOOK_SECONDS = 1.0
 LONGEST_SHOWN = 2000
-"""Characters that are shown of what was printed before there was a run to keep it in."""
+"""Characters shown of what was printed before a run directory existed."""
 
-Tell = Callable[[str], None]
 P = ParamSpec("P")
 T = TypeVar("T")
 Placed = TypeVar("Placed", bound="InRun")
 
 
 class InRun(Protocol):
-    """Something that belongs to a run's directory."""
+    """An object with a run directory."""
 
     @property
     def path(self) -> Path:
@@ -43,9 +42,9 @@ class InRun(Protocol):
 class EnvOutput:
     """While it is open, everything printed in this process goes to a file, native code included.
 
-    The descriptors 1 and 2 point to the file, which costs nothing per step. A stream that is
-    not one of them, as in a notebook, is replaced itself, and native code is left alone: it cannot
-    be known where its output ends up. What longhaul has to say goes to `out` and `err`.
+    The descriptors 1 and 2 point to the file, which costs nothing per step. A stream without one
+    of these descriptors, as in a notebook, is replaced; the output of native code is then not
+    redirected. Longhaul's own output goes to `out` and `err`.
     """
 
     def __init__(self, folder: Path | None = None, name: str = "trainer") -> None:
@@ -56,10 +55,10 @@ class EnvOutput:
         self._sizes: dict[str, int] = {}
         self._ended = threading.Event()
         self._watcher: threading.Thread | None = None
-        self._has_told = False
+        self._has_notified = False
         self.out: TextIO = sys.stdout
         self.err: TextIO = sys.stderr
-        self.tell: Tell = lambda line: None
+        self.notify: Callable[[str], None] = lambda line: None
 
     def __enter__(self) -> EnvOutput:
         self._log = self._open()
@@ -98,7 +97,7 @@ class EnvOutput:
         self._remove_empty()
 
     def _open(self) -> int:
-        """Return a descriptor of the log; of a nameless file if there can be none."""
+        """Return a descriptor of the log; of a temporary file if the log cannot be opened."""
         if self._path is not None and (log := open_log(self._path)) is not None:
             return log
         self._path = None
@@ -110,19 +109,19 @@ class EnvOutput:
             self._look()
 
     def _look(self) -> None:
-        """Cut files that are too long, and report once that something is printed."""
+        """Truncate files that are too long, and report once that something is printed."""
         assert self._folder is not None
         for name, size in self._measured().items():
             path = self._folder / name
-            if size > self._sizes.get(name, 0) and not self._has_told:
-                self._has_told = True
+            if size > self._sizes.get(name, 0) and not self._has_notified:
+                self._has_notified = True
                 who = "the environment" if path != self._path else "the environment or a library"
-                self.tell(f"{who} prints; see {path}")
+                self.notify(f"{who} prints; see {path}")
             if size > LONGEST_LOG:
                 _cut(path)
 
     def _measured(self) -> dict[str, int]:
-        """Return the size of every log there is."""
+        """Return the size of every log file."""
         assert self._folder is not None
         with suppress(OSError), os.scandir(self._folder) as entries:
             return {
@@ -142,7 +141,7 @@ class EnvOutput:
             self._folder.rmdir()  # if nothing else is in it
 
     def _show(self) -> None:
-        """Show the end of what was printed by an environment that could not be made."""
+        """Print the end of the output of an environment that could not be made."""
         size = os.fstat(self._log).st_size
         said = os.pread(self._log, LONGEST_SHOWN, max(size - LONGEST_SHOWN, 0))
         if self.err is not None and said.strip():
@@ -151,7 +150,7 @@ class EnvOutput:
 
 
 class _LogText(io.TextIOBase):
-    """A text stream into the log while it is open, into the stream it stands for afterwards."""
+    """A text stream that writes to the log while it is open, then to the original stream."""
 
     def __init__(self, before: TextIO, log: int) -> None:
         self._before = before
@@ -168,12 +167,12 @@ class _LogText(io.TextIOBase):
             self._before.flush()
 
     def give_back(self) -> None:
-        """Write to the stream it stands for from now on: somebody may have kept this one."""
+        """Write to the original stream from now on: a library may have kept this object."""
         self._log = None
 
 
 def _put_aside(stream: TextIO, number: int, log: int) -> tuple[TextIO, TextIO, Callable[[], None]]:
-    """Return the stream for longhaul, the one for all others, and what undoes the change."""
+    """Return longhaul's stream, the stream of everything else, and the undo function."""
     if not _is_descriptor(stream, number):
         other = _LogText(stream, log)
 
@@ -198,7 +197,7 @@ def _put_aside(stream: TextIO, number: int, log: int) -> tuple[TextIO, TextIO, C
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=by_line)
         os.dup2(kept, number)
-        with suppress(OSError):  # a reader that has left
+        with suppress(OSError):  # the reader of a pipe may be gone
             shown.close()
 
     return shown, stream, restore
@@ -212,7 +211,7 @@ def _is_descriptor(stream: TextIO, number: int) -> bool:
 
 
 def _cut(path: Path) -> None:
-    """Keep the first half of a log that is too long; all who write to it append."""
+    """Keep the first half of a log that is too long; every writer appends."""
     if (log := open_log(path)) is not None:
         with suppress(OSError):
             os.ftruncate(log, LONGEST_LOG // 2)
@@ -222,7 +221,7 @@ def _cut(path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """Where longhaul's own words go."""
+    """The streams of longhaul's own output."""
 
     out: TextIO
     err: TextIO
@@ -233,7 +232,7 @@ _OPEN: ContextVar[EnvOutput | None] = ContextVar("env_output", default=None)
 
 @contextmanager
 def env_output(folder: Path | None = None, name: str = "trainer") -> Iterator[EnvOutput]:
-    """Put what is printed inside into a log of this folder.
+    """Redirect what is printed inside to a log in this folder.
 
     Without a folder it is dropped, or shown in one line if the inside fails.
     """
@@ -249,23 +248,23 @@ def env_output(folder: Path | None = None, name: str = "trainer") -> Iterator[En
 
 
 def own_streams() -> Streams:
-    """Return the streams for longhaul's own words, inside and outside of `env_output`."""
+    """Return the streams for longhaul's own output, inside and outside of `env_output`."""
     output = _OPEN.get()
     if output is None:
         return Streams(sys.stdout, sys.stderr)
     return Streams(output.out, output.err)
 
 
-def tell_prints(notify: Tell) -> None:
-    """Have it told once, where the environments' output is kept, that they print."""
+def notify_prints(notify: Callable[[str], None]) -> None:
+    """Report the first output of an environment, and its log file, through `notify`."""
     if (output := _OPEN.get()) is not None:
-        output.tell = notify
+        output.notify = notify
 
 
-def apart_from_envs(
+def with_env_output(
     name: str,
 ) -> Callable[[Callable[Concatenate[Placed, P], T]], Callable[Concatenate[Placed, P], T]]:
-    """Return what makes a function of a run keep what environments print, and raise, in the run."""
+    """Decorate a function of a run: its environments' output and tracebacks go to the run."""
 
     def decorate(
         function: Callable[Concatenate[Placed, P], T],

@@ -1,4 +1,4 @@
-"""What environments do wrong, on its way into the run directory."""
+"""Recording faults of environments in the run directory."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from longhaul.runs.monitor.watchdog import innermost_line, next_file
 MOST_TRACEBACKS = 20
 """Files with tracebacks in the crash folder of a run."""
 LONGEST_TRACEBACK = 200_000
-TOLD_ONE_BY_ONE = 3
-"""Faults of one kind that are told as they come; later ones are told by their number."""
+REPORTED_SINGLY = 3
+"""Faults of one kind that are each reported; later ones are reported by their number."""
 
 
 class KeptError(EnvError):
@@ -58,19 +58,19 @@ class FaultLog:
         )
 
     def note(self, fault: Fault) -> None:
-        """Write one fault down."""
+        """Record one fault."""
         self._write_note("env_fault", **fault.facts())
         if fault.kind == "hung" and fault.traceback:
             self._notify(f"{fault}{self._kept_stack(fault)}")
         elif fault.kind == "unusable":
-            self._tell_some(fault, "; the transition is dropped and its episode given up")
+            self._report_some(fault, "; the transition is dropped and its episode abandoned")
         elif fault.kind == "raised":
-            self._tell_raised(fault)
+            self._report_raised(fault)
         elif fault.kind in ("hung", "died", "retired"):
             self._notify(str(fault))
 
-    def _tell_raised(self, fault: Fault) -> None:
-        """Tell of an exception once, however often the same step is tried again."""
+    def _report_raised(self, fault: Fault) -> None:
+        """Report an exception once, however often the same step is retried."""
         place = (fault.env, fault.seed, fault.step, fault.error)
         if place == self._last_raised:
             return
@@ -80,20 +80,20 @@ class FaultLog:
             text = f"{fault}\n\n{fault.traceback}"
             self._traces[trace] = write_traceback(self._crash, text)
         path = self._traces.get(trace)
-        self._tell_some(fault, "" if path is None else f"; see {path}")
+        self._report_some(fault, "" if path is None else f"; see {path}")
 
-    def _tell_some(self, fault: Fault, then: str) -> None:
-        """Tell of the first few faults of a kind, then of every tenth, hundredth and so on."""
+    def _report_some(self, fault: Fault, then: str) -> None:
+        """Report the first few faults of a kind, then the 10th, the 100th and so on."""
         kind = (fault.kind, fault.stage, fault.error)
         self._counts[kind] += 1
         count = self._counts[kind]
-        if count <= TOLD_ONE_BY_ONE:
+        if count <= REPORTED_SINGLY:
             self._notify(f"{fault}{then}")
         elif str(count).strip("0") == "1":
             self._notify(f"{fault}{then} ({count} times so far)")
 
     def _kept_stack(self, fault: Fault) -> str:
-        """Write down where a hung worker was, and return that in words."""
+        """Write the stack of a hung worker to a file, and return its place in words."""
         place = "construct" if fault.env is None else f"env{fault.env}"
         where = innermost_line(fault.traceback)
         self._crash.mkdir(exist_ok=True)
@@ -102,13 +102,15 @@ class FaultLog:
         return f", at {where}; see {path}"
 
     def keep(self, repro: Repro) -> None:
-        """Write a repro file and say where it is."""
+        """Write a repro file and report its path."""
         path = write_repro(repro, self._crash)
-        self._notify(f"{repro.env_id}: seed {repro.seed} is set aside ({repro.error}); see {path}")
+        self._notify(
+            f"{repro.env_id}: seed {repro.seed} is quarantined ({repro.error}); see {path}"
+        )
 
 
 def write_traceback(crash: Path, text: str) -> Path | None:
-    """Write a file of a run's crash folder; None if that has too many or the disk takes none."""
+    """Write a file in a run's crash folder; None if there are too many or the disk is full."""
     for number in range(1, MOST_TRACEBACKS + 1):
         path = crash / f"raised-{number}.txt"
         try:
@@ -125,9 +127,9 @@ def write_traceback(crash: Path, text: str) -> Path | None:
 
 @contextmanager
 def keeping_tracebacks(crash: Path | None = None) -> Iterator[None]:
-    """Write the traceback of an environment that ends the command; its message names the file.
+    """Write the traceback of an environment error that ends the command; the message names it.
 
-    Without a crash folder, which a command may not have yet, it is a temporary file.
+    Without a crash folder, it goes to a temporary file.
     """
     try:
         yield
@@ -142,7 +144,7 @@ def keeping_tracebacks(crash: Path | None = None) -> Iterator[None]:
 
 
 def _carries_traceback(error: BaseException) -> bool:
-    """Whether somebody else's exception is behind an error of ours, here or in a worker."""
+    """Whether the cause is an exception of the environment's code, here or in a worker."""
     cause: BaseException | None = error
     while cause is not None:
         if not isinstance(cause, LonghaulError) or vars(cause).get("__notes__"):

@@ -1,4 +1,4 @@
-"""The rules a run is watched by, and what they know of it."""
+"""The hint rules of a run, and the facts they may use."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import psutil
 
 from longhaul.app.build.config import RunConfig
+from longhaul.app.build.memory import MEGABYTE
 from longhaul.app.build.sources import find_kind, to_values
 from longhaul.core.config import flatten
 from longhaul.core.errors import ConfigError
@@ -21,17 +22,16 @@ from longhaul.hints.learning import MOST_ENTROPY, SOLVED
 from longhaul.hints.speed import DEVICE, MACHINE_MEMORY
 
 GROUP = "longhaul.hints"
-MEGABYTE = 1 << 20
 
 
 def build_hints(config: RunConfig, task: Task, device: str) -> Hints:
-    """Return the rules of a run, ready to be shown its metrics."""
+    """Return the rules of a run, ready to read its metrics."""
     rules = choose_rules(config.hints, plugin_rules(), task.hints)
     return Hints(rules, run_facts(config, task, device))
 
 
 def plugin_rules() -> Iterator[Rule]:
-    """Return the rules that installed packages offer, each entry one rule or a tuple of them."""
+    """Yield the rules of installed packages; an entry point holds one rule or a tuple of them."""
     for entry in importlib.metadata.entry_points(group=GROUP):
         offered = entry.load()
         for rule in offered if isinstance(offered, tuple) else (offered,):
@@ -44,7 +44,7 @@ def plugin_rules() -> Iterator[Rule]:
 
 
 def run_facts(config: RunConfig, task: Task, device: str) -> Facts:
-    """Return what rules may know of a run beside its metrics."""
+    """Return the facts about a run that rules may use beside its metrics."""
     facts = flatten(to_values(config))
     facts |= {
         DEVICE: device,
@@ -54,14 +54,14 @@ def run_facts(config: RunConfig, task: Task, device: str) -> Facts:
         **task.facts,
     }
     evaluation = task.evaluation
-    # Tasks judged by a figure of their own say nothing about returns.
+    # A task with a separate score declares no threshold for returns.
     if evaluation.solved is not None and evaluation.metric == Evaluation().metric:
         facts[SOLVED] = evaluation.solved
     return facts
 
 
 def scheduled(config: RunConfig, task: Task) -> dict[str, str]:
-    """Return, for each setting that a controller moves, where the config has that controller."""
+    """Return the config table of the controller of each setting that a controller changes."""
     keys = find_kind(config.task).controller_keys
     moved = {str(table.get("setting", "")): "[[schedule]]" for table in config.schedule}
     for controller in task.controllers:
@@ -70,7 +70,7 @@ def scheduled(config: RunConfig, task: Task) -> dict[str, str]:
 
 
 def most_entropy(action: ActionSpec) -> float:
-    """Return the entropy of choosing at random; 0 where that has no bound."""
+    """Return the entropy of uniformly random actions; 0 if it is unbounded."""
     match action:
         case Discrete(count):
             return math.log(count)

@@ -1,4 +1,4 @@
-"""How much memory and disk a run needs, before it is started."""
+"""Memory, disk and device: what a run needs, checked before it starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MEGABYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Bytes by what they are for, and what is worth a notice."""
+    """Bytes by purpose, and notices about them."""
 
     sizes: dict[str, int]
     notices: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class MemoryPlan:
         return sum(self.sizes.values())
 
     def shortage(self) -> str:
-        """Return that the machine has less memory than is planned, or nothing."""
+        """Return a message if the machine has too little memory, else an empty text."""
         there = psutil.virtual_memory().total
         if self.total <= there:
             return ""
@@ -50,19 +50,19 @@ class MemoryPlan:
         )
 
     def demand_room(self) -> None:
-        """Raise if the machine has less memory than is planned."""
+        """Raise if the machine has too little memory."""
         if shortage := self.shortage():
             raise ResourceError(shortage)
 
     def as_text(self) -> str:
         """Return a table in megabytes."""
         rows = [(name, f"{size / MEGABYTE:,.1f} MiB") for name, size in self.sizes.items()]
-        rows.append(("together", f"{self.total / MEGABYTE:,.1f} MiB"))
+        rows.append(("total", f"{self.total / MEGABYTE:,.1f} MiB"))
         return columns(rows, header=("memory", "size"))
 
 
 def memory_plan(config: RunConfig, task: Task) -> MemoryPlan:
-    """Return what the rollouts, the network and its optimizer will take."""
+    """Return the memory of the rollouts, the network, its optimizer and the replay."""
     spec = task.envs.spec
     rows = config.num_envs * spec.rows
     policy = task.make_policy()
@@ -88,7 +88,7 @@ def memory_plan(config: RunConfig, task: Task) -> MemoryPlan:
 
 
 def replay_plan(config: RunConfig, task: Task) -> ReplayPlan:
-    """Return how much of the past fits; a replay that cannot hold a rollout is an error."""
+    """Return the size of the replay; raise if it cannot hold one rollout."""
     spec, collect = task.envs.spec, config.collect
     policy = task.make_policy()
     length = sequence_length(
@@ -118,14 +118,14 @@ LOG_MEGABYTES = 16
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the room that is left on the disk of a folder."""
+    """Return the free space on the disk of a folder."""
     return shutil.disk_usage(folder).free
 
 
 def checkpoint_bytes(config: RunConfig, task: Task) -> int:
-    """Return about how large a checkpoint becomes: what a run holds, apart from its rollouts.
+    """Return the approximate size of a checkpoint: the run's memory without its rollouts.
 
-    That counts gradients, which are not saved, and leaves out the states of the environments.
+    This counts gradients, which are not saved, and leaves out the states of the environments.
     """
     sizes = memory_plan(config, task).sizes
     is_saved = config.learn.replay.saved
@@ -137,7 +137,7 @@ def checkpoint_bytes(config: RunConfig, task: Task) -> int:
 
 
 def check_disk_room(folder: Path, config: RunConfig, task: Task) -> None:
-    """Raise unless two checkpoints and logs fit beside the reserve that must stay free."""
+    """Raise unless two checkpoints, logs and the reserve fit on the disk."""
     size = checkpoint_bytes(config, task)
     reserve = config.checkpoint.reserve_megabytes
     needed = 2 * size + (reserve + LOG_MEGABYTES) * MEGABYTE
@@ -160,7 +160,7 @@ LARGEST_KEPT_BLOCK = 2**25
 def choose_device(
     asked: str, *, require_gpu: bool, notify: Callable[[str], None] = lambda text: None
 ) -> torch.device:
-    """Return the device the user asked for; falling back to the CPU is said, or is an error."""
+    """Return the requested device; a fallback to the CPU is reported, or is an error."""
     if asked == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -176,33 +176,32 @@ def choose_device(
     if device.type == "cuda" and not torch.cuda.is_available():
         if require_gpu:
             raise ConfigError(f"device = {asked!r}: torch finds no CUDA device on this machine")
-        notify(f"device {asked!r} is not there: training on the CPU instead")
+        notify(f"device {asked!r}: no CUDA device found; training on the CPU")
         return torch.device("cpu")
     if device.type not in ("cpu", "cuda"):
         raise ConfigError(f"device = {asked!r} is not supported; use auto, cpu, cuda or cuda:N")
     if require_gpu and device.type == "cpu":
-        raise ConfigError("--require-gpu cannot be had with device = 'cpu'")
+        raise ConfigError("--require-gpu conflicts with device = 'cpu'")
     return device
 
 
 def fix_torch(*, threads: int, deterministic: bool) -> None:
-    """Make torch repeatable, with a fixed number of threads, and keep the memory it frees."""
+    """Make torch deterministic, with a fixed number of threads, and keep the memory it frees."""
     torch.set_num_threads(threads)
     keep_freed_memory()
-    # The same switch as `use_deterministic_algorithms`, which imports the compiler: seconds.
+    # As `use_deterministic_algorithms`, which would import the compiler and take seconds.
     torch.set_deterministic_debug_mode("error" if deterministic else "default")
-    # Filling new tensors with NaN finds reads of uninitialized memory; it costs 5 % on images and
-    # makes nothing more repeatable.
-    # The module is given this property at run time, where a type checker cannot see it.
+    # Filling new tensors with NaN finds reads of uninitialized memory. It costs 5 % on images and
+    # is not needed for determinism. The module gets this property at run time only.
     options: Any = torch.utils.deterministic
     options.fill_uninitialized_memory = False
 
 
 def keep_freed_memory() -> bool:
-    """Let freed memory be used again instead of being given back; tell if that can be asked for.
+    """Let the allocator reuse freed memory; return whether the C library supports that.
 
-    Networks over images free tens of megabytes after every minibatch. By default they go back to
-    the system and come anew, zeroed page by page: a tenth of the time of training on pixels.
+    Networks over images free tens of megabytes after every minibatch. By default the allocator
+    returns them to the system, which zeroes every page again: a tenth of training time on pixels.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:

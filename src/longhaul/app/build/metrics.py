@@ -1,4 +1,4 @@
-"""Every metric a run may write, gathered from the parts that measure them."""
+"""Every metric a run may write, collected from the packages that declare them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from longhaul.schedule.config import METRICS as SCHEDULE_METRICS
 from longhaul.schedule.schedule import Schedule
 
 GENERAL = (*LOOP_METRICS, *LEARN_METRICS, *POLICY_METRICS, *SCHEDULE_METRICS)
-"""Metrics of metrics.jsonl that any task may bring."""
+"""Metrics of metrics.jsonl that every task may write."""
 TIMINGS = (*LOOP_TIMINGS, *RESOURCE_METRICS, *CLUSTER_METRICS)
 """Metrics of timings.jsonl."""
 
@@ -28,13 +28,13 @@ _PLACEHOLDER = re.compile(r"<[^<>]+>")
 
 
 def declared_metrics(tasks: Iterable[Task]) -> tuple[Metric, ...]:
-    """Return the declarations for runs of these tasks, those of timings.jsonl included."""
+    """Return the metrics of runs of these tasks, including those of timings.jsonl."""
     own = dict.fromkeys(metric for task in tasks for metric in task.metrics)
     return (*GENERAL, *TIMINGS, *own)
 
 
 def unmeasured_metrics(schedule: Schedule, task: Task) -> tuple[str, ...]:
-    """Return a sentence for every metric a controller reads that no run of the task measures."""
+    """Return a warning for every metric that a controller reads and the task does not measure."""
     declared = declared_metrics([task])
     known = [metric.name for metric in declared]
     reads = {name for controller in schedule.controllers for name in controller.reads}
@@ -44,7 +44,7 @@ def unmeasured_metrics(schedule: Schedule, task: Task) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A metric as people and programs look it up."""
+    """A metric as listed in schema.json and the reference."""
 
     name: str
     unit: str
@@ -53,11 +53,11 @@ class Registered:
     task: str
     """The task that measures it; empty for all of them."""
     log: str
-    """`metrics`, or `timings` for what depends on a clock."""
+    """`metrics`, or `timings` for values that depend on a clock."""
 
 
 def registry(tasks: Iterable[Task]) -> tuple[Registered, ...]:
-    """Return every metric runs of these tasks may write."""
+    """Return every metric that runs of these tasks may write."""
     general = [(metric, "", "metrics") for metric in GENERAL]
     general += [(metric, "", "timings") for metric in TIMINGS]
     own = [(metric, task.name, "metrics") for task in tasks for metric in task.metrics]
@@ -68,7 +68,7 @@ def registry(tasks: Iterable[Task]) -> tuple[Registered, ...]:
 
 
 def schema_file(task: Task) -> dict[str, Any]:
-    """Return the schema of a run's rows: its version, and what every name means."""
+    """Return the schema of a run's rows: its version and the meaning of every metric."""
     described = {}
     for one in registry([task]):
         facts = asdict(one)
@@ -77,6 +77,6 @@ def schema_file(task: Task) -> dict[str, Any]:
 
 
 def declares(metric: Metric, name: str) -> bool:
-    """Whether `name` is this metric; `<words>` in a declaration stand for anything."""
+    """Whether `name` is this metric; `<words>` in a declaration match any text."""
     literal = _PLACEHOLDER.split(metric.name)
     return re.fullmatch(".+".join(map(re.escape, literal)), name) is not None

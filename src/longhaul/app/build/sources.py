@@ -33,7 +33,7 @@ GROUP = "longhaul.tasks"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A task as the user names it."""
+    """A task name as the user writes it."""
 
     kind: str
     argument: str
@@ -51,7 +51,7 @@ def task_names() -> tuple[str, ...]:
 
 
 def find_kind(task: str) -> TaskKind:
-    """Return the kind of the task the user named."""
+    """Return the kind of a task; raise with suggestions if there is none."""
     name = Reference.parse(task).kind
     entries = _entries(importlib.metadata.entry_points, tuple(sys.path), name)
     if not entries:
@@ -71,7 +71,7 @@ def find_kind(task: str) -> TaskKind:
 
 @functools.lru_cache(maxsize=64)
 def _entries(find: Callable[..., Any], path: tuple[str, ...], name: str) -> tuple[Any, ...]:
-    """Return what is installed under a name; looking through all packages takes 10 ms a time."""
+    """Return the entry points of a name, cached: searching all packages takes 10 ms."""
     return tuple(find(group=GROUP, name=name))
 
 
@@ -84,7 +84,7 @@ DEFAULT_ALGORITHM = RunConfig("").learn.algorithm
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConfigSources:
-    """Where values come from; later fields win over earlier ones."""
+    """The sources of a config; later fields override earlier ones."""
 
     task: str
     preset: str = ""
@@ -92,10 +92,10 @@ class ConfigSources:
     flags: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     overrides: Sequence[str] = ()
     tried: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Values of a trial of a search."""
+    """Values that a search tries."""
 
     def layers(self) -> tuple[dict[str, Any], ...]:
-        """Return the values of each source but the preset, the earlier ones first."""
+        """Return the values of each source except the preset, in order."""
         set_by_hand: dict[str, Any] = {}
         for override in self.overrides:
             set_by_hand = merge(set_by_hand, parse_override(override))
@@ -112,9 +112,9 @@ class ConfigSources:
 
 
 def resolve(sources: ConfigSources) -> RunConfig:
-    """Return the configuration the sources add up to.
+    """Return the configuration made of all sources.
 
-    A value given for a setting that a controller writes moves the controller or is refused.
+    A value for a setting that a controller writes scales the controller or is refused.
     """
     kind = find_kind(sources.task)
     kind.check_argument(Reference.parse(sources.task).argument)
@@ -125,8 +125,8 @@ def resolve(sources: ConfigSources) -> RunConfig:
         given = merge(given, layer)
     if given.get("task", sources.task) != sources.task:
         raise ConfigError(
-            f"the config is for task {value_words(given['task'])}, and {sources.task!r} is to be "
-            "trained; name the same task in both, or leave it out of the config"
+            f"the config is for task {value_words(given['task'])}, not {sources.task!r}; use the "
+            "same task in both, or remove it from the config"
         )
     config = from_values({**values, "task": sources.task})
     refuse_two_lengths(config, sources, preset)
@@ -142,11 +142,11 @@ def resolve(sources: ConfigSources) -> RunConfig:
 def refuse_two_lengths(
     config: RunConfig, sources: ConfigSources, preset: Mapping[str, Any]
 ) -> None:
-    """Raise if a number of steps is given for a run that is counted in iterations."""
+    """Raise if a number of steps is given for a run whose length is in iterations."""
     if not config.total_iterations:
         return
     file, *by_hand = sources.layers()
-    # A stored config holds both; the one that does not count is as the preset left it.
+    # A stored config holds both; the unused one has the preset's value.
     idle = (DEFAULT_TIMESTEPS, preset.get("total_timesteps"))
     is_given = any("total_timesteps" in layer for layer in by_hand)
     if is_given or file.get("total_timesteps", DEFAULT_TIMESTEPS) not in idle:
@@ -154,7 +154,7 @@ def refuse_two_lengths(
 
 
 def refuse_idle_keys(config: RunConfig, sources: ConfigSources) -> None:
-    """Raise if a key of another learner is set by hand; presets and stored configs may hold it."""
+    """Raise if the user sets a key of another learner; presets and stored configs may hold it."""
     _, flags, set_by_hand, _ = sources.layers()
     foreign = foreign_keys(type(config.learn))
     for key in merge(flags, set_by_hand).get("learn", {}):
@@ -166,21 +166,21 @@ def refuse_idle_keys(config: RunConfig, sources: ConfigSources) -> None:
 
 
 def refuse_timesteps(config: RunConfig) -> None:
-    """Raise that a number of steps has no effect on a run that is counted in iterations."""
+    """Raise: a number of steps has no effect on a run whose length is in iterations."""
     raise ConfigError(
-        f"total_timesteps would have no effect: total_iterations = {config.total_iterations} is "
-        "how long the run is; change that instead, or set total_iterations=0 to count steps"
+        "total_timesteps would have no effect: the length of the run is total_iterations = "
+        f"{config.total_iterations}; change that, or set total_iterations=0 to count steps"
     )
 
 
 def put_on(values: Mapping[str, Any], layer: Mapping[str, Any], task: str) -> dict[str, Any]:
-    """Return a config's values with others on top; a ramp moves with the key it begins at."""
+    """Return a config's values updated by a layer; a ramp is scaled with the key it starts at."""
     defaults = flatten(to_values(from_values({"task": task})))
     return overlay(values, layer, defaults, find_kind(task))
 
 
 def from_values(values: Mapping[str, Any]) -> RunConfig:
-    """Return plain values as a checked configuration, the task's options filled in."""
+    """Return plain values as a checked configuration, with the task's options filled in."""
     config = _converted(values)
     kind = find_kind(config.task)
     options = convert(config.options, kind.options, where="options")
@@ -190,7 +190,7 @@ def from_values(values: Mapping[str, Any]) -> RunConfig:
 
 
 def _converted(values: Mapping[str, Any]) -> RunConfig:
-    """Return plain values as a configuration whose `learn` is of the chosen learner's class."""
+    """Return plain values as a configuration whose `learn` has the chosen learner's class."""
     learn = values.get("learn", {})
     if not isinstance(learn, Mapping):
         return convert(values, RunConfig)
@@ -204,20 +204,20 @@ def _converted(values: Mapping[str, Any]) -> RunConfig:
 
 @functools.cache
 def _run_config(learn: type) -> type[RunConfig]:
-    """Return the class to read a configuration by, with the chosen learner's class of `learn`."""
+    """Return a config class whose `learn` has the chosen learner's class, for conversion."""
     own = ("learn", learn, dataclasses.field(default_factory=learn))
     return dataclasses.make_dataclass("RunConfig", [own], bases=(RunConfig,), frozen=True)
 
 
 def to_values(config: RunConfig) -> dict[str, Any]:
-    """Return a configuration as plain values that `from_values` takes back."""
+    """Return a configuration as plain values; the inverse of `from_values`."""
     values = msgspec.to_builtins(config)
     assert isinstance(values, dict)
     return values
 
 
 def read_preset(kind: TaskKind, task: str, preset: str) -> dict[str, Any]:
-    """Return the named preset, or the one made for this task, or the kind's default."""
+    """Return the named preset, else the one named like the argument, else the default."""
     names = kind.preset_names()
     if preset:
         if preset not in names:
@@ -246,7 +246,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_override(text: str) -> dict[str, Any]:
-    """Return `a.b=value` as nested tables; the value is TOML, or else plain text."""
+    """Return `a.b=value` as nested tables; a value that is not valid TOML is text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"--set takes key=value, not {text!r}")
@@ -254,18 +254,31 @@ def parse_override(text: str) -> dict[str, Any]:
         parsed: Any = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value
-    for part in reversed(key.strip().split(".")):
-        parsed = {part: parsed}
-    assert isinstance(parsed, dict)
-    return parsed
+    return nested(key.strip(), parsed)
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """Return `value` inside the tables that a dotted key names."""
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    assert isinstance(value, dict), "a key has at least one part"
+    return value
+
+
+def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by dotted key as nested tables."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found = merge(found, nested(key, value))
+    return found
 
 
 def differences(
     old: Mapping[str, Any], new: Mapping[str, Any], *, ignore: Sequence[str] = FREE_TO_CHANGE
 ) -> dict[str, tuple[Any, Any]]:
-    """Return the keys whose values differ, with both values, apart from the ignored ones.
+    """Return the keys whose values differ, with both values, except ignored ones.
 
-    Keys of a learner that is no longer chosen do not count: the choice itself is the difference.
+    If the learner changed, keys of the old learner do not count: `learn.algorithm` does.
     """
     before, after = flatten(old), flatten(new)
     if before.get("learn.algorithm") != after.get("learn.algorithm"):

@@ -1,4 +1,4 @@
-"""Plain-text tables for people."""
+"""Plain-text tables, and notices about slow work."""
 
 from __future__ import annotations
 
@@ -19,6 +19,22 @@ def columns(rows: Sequence[Sequence[str]], *, header: Sequence[str] = ()) -> str
     return "\n".join(line.rstrip() for line in lines)
 
 
+def short(value: object) -> str:
+    """Return a value for a table, floats with at most six digits."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def last_line(error: BaseException) -> str:
+    """Return the last line of an error's message, where torch names the mismatch."""
+    return str(error).strip().splitlines()[-1].strip()
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or the error itself if it has none."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else repr(error)
+
+
 SECONDS = 2.0
 
 
@@ -26,7 +42,7 @@ SECONDS = 2.0
 def notify_if_slow(
     notify: Callable[[str], None], text: str, *, seconds: float = SECONDS
 ) -> Iterator[None]:
-    """Tell `text` once if what is done inside takes longer than so many seconds."""
+    """Report `text` once if the inside takes longer than so many seconds."""
     timer = threading.Timer(seconds, notify, (text,))
     timer.daemon = True
     timer.start()

@@ -1,4 +1,4 @@
-"""Whether a Gymnasium environment keeps Gymnasium's rules, by Gymnasium's own checker."""
+"""Checking a Gymnasium environment with Gymnasium's own checker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 from gymnasium.utils.env_checker import check_env
 
-from longhaul.app.build.config import RunConfig
 from longhaul.envs.guard import user_line, words_of
 from longhaul.envs.gymnasium.ids import register
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GymnasiumId:
-    """An id and its arguments; picklable, so that other processes can make it."""
+    """An id and its arguments; picklable for other processes."""
 
     env_id: str
     kwargs: Mapping[str, Any]
@@ -78,11 +77,11 @@ def check_api(config: RunConfig) -> Conformity | None:
 
 
 def _problem(named: GymnasiumId) -> str:
-    """Return what the checker refuses, or nothing."""
+    """Return the checker's complaint, empty if there is none."""
     try:
         with closing(named.make()) as env:
             env.unwrapped.action_space.seed(1)  # the same verdict every time
-            # Rendering is left out: a window cannot be opened everywhere and training needs none.
+            # Without rendering: training needs no window, and not every machine can open one.
             check_env(env.unwrapped, skip_render_check=True)
     except AssertionError as error:
         if not user_line(error.__traceback__):

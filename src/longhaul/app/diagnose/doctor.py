@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -20,14 +21,13 @@ from longhaul.app.build.config import RunConfig
 from longhaul.app.build.sources import ConfigSources, resolve, task_names
 from longhaul.app.build.text import columns
 from longhaul.app.diagnose.api_check import check_api
-from longhaul.app.diagnose.isolation import Enter, call_isolated
-from longhaul.app.diagnose.trial_report import Trials
-from longhaul.app.diagnose.trials import TrialRequest, run_trials
+from longhaul.app.diagnose.trials import TrialRequest, Trials, run_trials
 from longhaul.core.env import EnvSource, SingleEnvs
 from longhaul.core.errors import ConfigError, LonghaulError
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.envs.checks import check_seeds, random_actions
 from longhaul.envs.guard import FOLDER, printable
+from longhaul.envs.processes.isolated import Enter, call_isolated
 
 GIGABYTE = 1 << 30
 CHECK_SECONDS = 120.0
@@ -37,7 +37,7 @@ PACKAGES = ("longhaul", "torch", "numpy", "gymnasium", "numba", "safetensors", "
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     good: bool
@@ -46,14 +46,14 @@ class DoctorFinding:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """Everything that was looked at."""
+    """The results of all checks."""
 
     findings: tuple[DoctorFinding, ...]
     trials: Trials | None = None  # if any were asked for and could be made
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing stands in the way of a run."""
+        """Whether every check and every trial passed."""
         is_good = all(finding.good for finding in self.findings)
         return is_good and (self.trials is None or self.trials.all_ok)
 
@@ -76,7 +76,7 @@ class Examination:
 
 @dataclass(frozen=True, slots=True)
 class TaskExamination:
-    """What was found out about a task, and its environments if they can be made."""
+    """The checks of a task, and its environments if they can be made."""
 
     findings: tuple[DoctorFinding, ...]
     source: EnvSource | None = None
@@ -90,7 +90,7 @@ def examine(
     deadline_seconds: float = CHECK_SECONDS,
     notify: Callable[[str], None] = lambda line: None,
 ) -> Examination:
-    """Look at the machine and, if one is named, at a task, whose environments may do anything."""
+    """Check the machine and, if one is named, a task."""
     machine = (*_versions(), *_machine())
     if not task:
         if request is not None:
@@ -111,8 +111,8 @@ def examine(
 
 
 def examine_apart(config: RunConfig, deadline_seconds: float) -> TaskExamination:
-    """Examine a task in another process, so that it can neither hang nor crash this one."""
-    aftermath = call_isolated(examine_task, config, deadline_seconds=deadline_seconds)
+    """Check a task in a separate process: an environment may hang or crash."""
+    aftermath = call_isolated(partial(examine_task, config), seconds=deadline_seconds)
     if aftermath.fate == "returned":
         found: TaskExamination = aftermath.returned
         return replace(found, findings=(*found.findings, *_prints(aftermath.output)))
@@ -123,7 +123,7 @@ def examine_apart(config: RunConfig, deadline_seconds: float) -> TaskExamination
 
 
 def _prints(output: str) -> tuple[DoctorFinding, ...]:
-    """Return that an environment prints, if it does."""
+    """Return a finding if the environment prints."""
     if not (said := printable(output)):
         return ()
     example = said if len(said) <= LONGEST_EXAMPLE else f"{said[:LONGEST_EXAMPLE]}..."
@@ -163,7 +163,7 @@ def _machine() -> list[DoctorFinding]:
 
 
 def examine_task(config: RunConfig, enter: Enter) -> TaskExamination:
-    """Make a task's environments and hold them to their promises."""
+    """Make a task's environments and check their API and their seeds."""
     enter("construct")
     try:
         built = build_task(config)
@@ -188,9 +188,9 @@ def examine_task(config: RunConfig, enter: Enter) -> TaskExamination:
 
 
 def warm_up(tasks: Sequence[str], notify: Callable[[str], None]) -> None:
-    """Make one environment of each task and step it once, so that later runs find it compiled.
+    """Make one environment of each task and step it once, which compiles its native code.
 
-    Without tasks, all that need no argument are taken; one that cannot be had here is told of.
+    Without tasks, all that need no argument are taken; one that is not available is reported.
     """
     for name in tasks or task_names():
         begin = time.monotonic()
@@ -199,7 +199,7 @@ def warm_up(tasks: Sequence[str], notify: Callable[[str], None]) -> None:
         except LonghaulError as error:
             if tasks:
                 raise
-            if not isinstance(error, ConfigError):  # a task that needs an argument is no news
+            if not isinstance(error, ConfigError):  # some tasks need an argument
                 notify(f"{name}: {error}")
             continue
         if done:

@@ -1,4 +1,4 @@
-"""Seeing a written-down failure of an environment again, apart from any run."""
+"""Reproducing a recorded failure of an environment without its run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from longhaul.envs.processes.repro import Reproduction, read_repro, reproduce
 
 @dataclass(frozen=True, slots=True)
 class ReproVerdict:
-    """What a repro file holds and what came of playing it."""
+    """What a repro file holds and what playing it gave."""
 
     repro: Repro
     reproduction: Reproduction
@@ -37,17 +37,17 @@ class ReproVerdict:
             f"here:       {self.reproduction.as_text().strip()}",
         ]
         if not repro.is_whole:
-            lines.append("the file does not hold the whole episode, so it may well not fail here")
-        lines.append("the same failure" if self.is_same else self._otherwise())
+            lines.append("the file does not hold the whole episode, so it may not fail here")
+        if self.is_same:
+            lines.append("the same failure")
+        elif self.reproduction.happened != "nothing":
+            lines.append("a different failure than in the run")
+        else:
+            lines.append(
+                "no failure: seed and actions alone do not cause it; check what else the "
+                "environment depends on, such as time, memory, files or the machine"
+            )
         return "\n".join(lines)
-
-    def _otherwise(self) -> str:
-        if self.reproduction.happened != "nothing":
-            return "another failure than in the run"
-        return (
-            "no failure: seed and actions alone do not cause it; look at what else the "
-            "environment depends on, such as time, memory, files or the machine"
-        )
 
     def as_json(self) -> str:
         """Return the outcome for programs."""
@@ -56,9 +56,9 @@ class ReproVerdict:
 
 @env_output()
 def reproduce_file(path: Path, *, task: str = "", deadline_seconds: float = 60.0) -> ReproVerdict:
-    """Play a repro file in a process of its own.
+    """Play a repro file in a separate process.
 
-    `task` says how to make the environment where the file could not hold that.
+    `task` names what makes the environment if the file does not.
     """
     if not deadline_seconds > 0:
         raise ConfigError(f"--deadline must be more than 0, not {deadline_seconds}")
@@ -73,12 +73,12 @@ def reproduce_file(path: Path, *, task: str = "", deadline_seconds: float = 60.0
     try:
         return ReproVerdict(repro, reproduce(path, make=make, config=config))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        # The file's outline is checked when it is read; its spec and actions only by use.
-        raise ConfigError(f"{path} is no usable repro file: {error!r}") from error
+        # Reading checks the file's structure; only use checks its spec and actions.
+        raise ConfigError(f"{path} is not a valid repro file: {error!r}") from error
 
 
 def _single(task: str) -> SingleEnvs:
     source = build_task(resolve(ConfigSources(task=task))).envs
     if not isinstance(source, SingleEnvs):
-        raise ConfigError(f"--task {task}: its environments never run in worker processes")
+        raise ConfigError(f"--task {task}: its environments do not run in worker processes")
     return source

@@ -1,55 +1,38 @@
-"""Making, resetting and stepping environments again and again, each time from nothing."""
+"""`doctor --trials`: making, resetting and stepping environments many times in fresh processes."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import statistics
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from longhaul.app.diagnose.isolation import Aftermath, Enter, call_isolated
-from longhaul.app.diagnose.trial_report import Outcome, TrialRow, Trials
-from longhaul.core.env import Array, EnvSource, SingleEnvs, Step, StepBuffers, VectorEnv
+from longhaul.app.build.text import columns
+from longhaul.core.env import EnvSource, SingleEnvs, VectorEnv
 from longhaul.core.errors import ConfigError, EnvError, LonghaulError
 from longhaul.core.seeds import DerivedSeeds, Seeds
-from longhaul.core.spaces import EnvSpec
 from longhaul.envs.build import Supervision, make_vector_env
 from longhaul.envs.checks import allowed_actions, random_actions
-from longhaul.envs.config import EnvConfig, ProcessesConfig, Runtime
+from longhaul.envs.config import EnvConfig, Runtime
 from longhaul.envs.faults import Fault, Listeners
+from longhaul.envs.guard import SlotGuard
+from longhaul.envs.processes.isolated import Aftermath, Enter, call_isolated
+
+TrialOutcome = Literal["ok", "failed", "died", "stuck"]
 
 STEPS = 32
 REPORT = "doctor-report.jsonl"
 SUMMARY = "doctor-summary.txt"
-WORKER_SHARE = 0.8  # of a trial's deadline, so that a stuck worker is named by its supervisor
-
-
-@dataclass(frozen=True, slots=True)
-class DoctorTrial:
-    """One construction to be tried; everything a fresh process needs to know."""
-
-    source: EnvSource
-    mode: Runtime
-    num_envs: int
-    env: EnvConfig
-    seed: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What a trial saw."""
-
-    outcome: Outcome = "ok"
-    error: str = ""
-    stage: str = ""  # where it went wrong, if a worker said so
-    traceback: str = ""
-    digest: str = ""  # of every observation, reward and flag
-    starts_differ: bool = True
+WORKER_SHARE = 0.8  # of a trial's deadline: a stuck worker is reported by its supervisor first
+MOST_ERRORS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +51,45 @@ class TrialRequest:
                 raise ConfigError(f"{flag} must be at least 1, not {value}")
         if not self.deadline_seconds > 0:
             raise ConfigError(f"--deadline must be more than 0, not {self.deadline_seconds}")
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorTrial:
+    """One construction to be tried; everything a fresh process needs to know."""
+
+    source: EnvSource
+    mode: Runtime
+    num_envs: int
+    env: EnvConfig
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a trial saw."""
+
+    outcome: TrialOutcome = "ok"
+    error: str = ""
+    stage: str = ""  # where it failed, if a worker reported that
+    detail: str = ""  # a traceback, or the end of what the process wrote
+    digest: str = ""  # of every observation, reward and flag
+    starts_differ: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRow:
+    """One line of the report."""
+
+    mode: str
+    trial: int
+    outcome: TrialOutcome
+    seconds: dict[str, float]  # per stage
+    total_seconds: float
+    stuck_stage: str = ""
+    error: str = ""
+    detail: str = ""
+    digest: str = ""
+    starts_differ: bool = True
 
 
 def modes(source: EnvSource, runtime: str) -> tuple[Runtime, ...]:
@@ -94,7 +116,7 @@ def run_trials(
     reproducible: bool,
     notify: Callable[[str], None] = lambda line: None,
 ) -> Trials:
-    """Try every mode and write each trial down as soon as it is over.
+    """Try every mode and write each trial to the report as soon as it is over.
 
     With the same seeds all trials of a `reproducible` env must see the same, whatever the mode.
     """
@@ -103,8 +125,8 @@ def run_trials(
         ForkingPickler.dumps(source)
     except Exception as error:
         raise ConfigError(
-            f"{source.spec.id} cannot be tried in a process of its own: what makes it cannot be "
-            f"sent there ({error}); use a function or class at the top level of a module"
+            f"{source.spec.id} cannot be tried in a separate process: its factory cannot be "
+            f"pickled ({error}); use a function or class at the top level of a module"
         ) from error
     rows: list[TrialRow] = []
     expected = ""
@@ -121,7 +143,8 @@ def run_trials(
                 report.write(json.dumps(asdict(row)) + "\n")
                 report.flush()
                 if number % max(1, request.trials // 10) == 0:
-                    notify(_progress(mode, number, request.trials, rows))
+                    bad = sum(row.outcome != "ok" for row in rows if row.mode == mode)
+                    notify(f"{mode}: {number} of {request.trials} trials, {bad} not ok")
     done = Trials(tuple(rows), str(path))
     (request.output / SUMMARY).write_text(done.as_text() + "\n", encoding="utf-8")
     return done
@@ -136,28 +159,32 @@ def _report_path(folder: Path) -> Path:
     return folder / REPORT
 
 
-def _progress(mode: str, number: int, trials: int, rows: Sequence[TrialRow]) -> str:
-    bad = sum(row.outcome != "ok" for row in rows if row.mode == mode)
-    return f"{mode}: {number} of {trials} trials, {bad} not ok"
-
-
 def _attempt(trial: DoctorTrial, number: int, deadline_seconds: float) -> TrialRow:
-    aftermath = call_isolated(
-        observe,
-        replace(trial, env=_impatient(trial.env, deadline_seconds * WORKER_SHARE)),
-        deadline_seconds=deadline_seconds,
+    trial = replace(trial, env=_impatient(trial.env, deadline_seconds * WORKER_SHARE))
+    aftermath = call_isolated(partial(observe, trial), seconds=deadline_seconds)
+    seen = _seen(aftermath)
+    return TrialRow(
+        trial.mode,
+        number,
+        seen.outcome,
+        aftermath.seconds,
+        round(sum(aftermath.seconds.values()), 4),
+        stuck_stage=seen.stage if seen.outcome == "stuck" else "",
+        error=seen.error,
+        detail=seen.detail,
+        digest=seen.digest,
+        starts_differ=seen.starts_differ,
     )
-    return _row(trial.mode, number, aftermath)
 
 
 def _impatient(env: EnvConfig, most_seconds: float) -> EnvConfig:
-    """Return the settings with deadlines below the trial's, and nothing tried twice."""
-    processes = env.processes
-    capped: ProcessesConfig = replace(
-        processes,
-        construct_seconds=min(processes.construct_seconds, most_seconds),
-        reset_seconds=min(processes.reset_seconds, most_seconds),
-        step_seconds=min(processes.step_seconds, most_seconds),
+    """Return the settings with deadlines below the trial's, and without retries."""
+    limits = env.processes
+    capped = replace(
+        limits,
+        construct_seconds=min(limits.construct_seconds, most_seconds),
+        reset_seconds=min(limits.reset_seconds, most_seconds),
+        step_seconds=min(limits.step_seconds, most_seconds),
         construct_restarts=0,
         restarts_in_a_row=0,
         seed_strikes=1,
@@ -165,22 +192,13 @@ def _impatient(env: EnvConfig, most_seconds: float) -> EnvConfig:
     return replace(env, processes=capped)
 
 
-def _row(mode: str, number: int, aftermath: Aftermath) -> TrialRow:
-    total = round(sum(aftermath.seconds.values()), 4)
+def _seen(aftermath: Aftermath) -> Seen:
     if aftermath.fate == "returned":
         seen: Seen = aftermath.returned
-        return TrialRow(
-            mode, number, seen.outcome, aftermath.seconds, total,
-            stuck_stage=seen.stage if seen.outcome == "stuck" else "",
-            error=seen.error, detail=seen.traceback,
-            digest=seen.digest, starts_differ=seen.starts_differ,
-        )  # fmt: skip
-    outcome: Outcome = "failed" if aftermath.fate == "raised" else aftermath.fate
-    return TrialRow(
-        mode, number, outcome, aftermath.seconds, total,
-        stuck_stage=aftermath.stage if outcome == "stuck" else "",
-        error=f"in {aftermath.stage}: {aftermath.error}", detail=aftermath.output,
-    )  # fmt: skip
+        return seen
+    outcome: TrialOutcome = "failed" if aftermath.fate == "raised" else aftermath.fate
+    error = f"in {aftermath.stage}: {aftermath.error}"
+    return Seen(outcome, error, aftermath.stage, aftermath.output)
 
 
 def _compare(row: TrialRow, expected: str) -> TrialRow:
@@ -195,27 +213,27 @@ def _compare(row: TrialRow, expected: str) -> TrialRow:
 
 
 def observe(trial: DoctorTrial, enter: Enter) -> Seen:
-    """Make, reset and step the environments once, and say what was seen."""
+    """Make, reset and step the environments once, and return what was seen."""
     faults: list[Fault] = []
     try:
-        digest, starts_differ = _exercise(trial, enter, Listeners(on_fault=faults.append))
+        found = _exercise(trial, enter, Listeners(on_fault=faults.append))
     except LonghaulError as error:
-        return _worst(faults) or Seen("failed", str(error))
-    return _worst(faults) or Seen(digest=digest, starts_differ=starts_differ)
+        found = Seen("failed", str(error))
+    return _worst(faults) or found
 
 
 def _worst(faults: Sequence[Fault]) -> Seen | None:
-    """Return the first thing a worker did wrong, even if the runtime got over it."""
-    told: dict[str, Outcome] = {"hung": "stuck", "died": "died"}
+    """Return the first failure of a worker, even if the runtime recovered from it."""
+    outcomes: dict[str, TrialOutcome] = {"hung": "stuck", "died": "died"}
     for fault in faults:
-        # A worker that was only slow is not at fault, and a replacement is no news.
+        # Slow workers are not faulty, and replacements are not failures.
         if fault.kind not in ("stuck", "replaced", "retired"):
-            outcome = told.get(fault.kind, "failed")
+            outcome = outcomes.get(fault.kind, "failed")
             return Seen(outcome, str(fault), fault.stage, fault.traceback)
     return None
 
 
-def _exercise(trial: DoctorTrial, enter: Enter, listeners: Listeners) -> tuple[str, bool]:
+def _exercise(trial: DoctorTrial, enter: Enter, listeners: Listeners) -> Seen:
     enter("construct")
     vector = make_vector_env(
         trial.source,
@@ -225,34 +243,35 @@ def _exercise(trial: DoctorTrial, enter: Enter, listeners: Listeners) -> tuple[s
         threads=trial.env.threads,
         supervision=Supervision.of(trial.env, listeners),
     )
+    guard = SlotGuard(vector.spec, vector.slots)
     try:
         enter("reset")
         digest = hashlib.blake2b(digest_size=16)
         starts: set[bytes] = set()
         for _ in range(2):
             vector.reset()
-            check_slots(vector.spec, vector.slots)
+            _refuse_bad_row(guard)
             starts.update(_looks(vector))
             digest.update(b"".join(_looks(vector)))
         enter("step")
-        _walk(vector, trial.seed, digest)
+        _walk(vector, guard, trial.seed, digest)
         enter("close")
     finally:
         vector.close()
-    return digest.hexdigest(), len(starts) > 1
+    return Seen(digest=digest.hexdigest(), starts_differ=len(starts) > 1)
 
 
-def _walk(vector: VectorEnv, seed: int, digest: Any) -> None:
-    """Take random steps; raise unless something can be seen to happen."""
+def _walk(vector: VectorEnv, guard: SlotGuard, seed: int, digest: Any) -> None:
+    """Take random steps; raise if nothing changes in any of them."""
     everybody = replace(vector.spec, rows=vector.rows)
     before = b"".join(_looks(vector))
     has_moved = False
     for wished in random_actions(everybody, STEPS, seed):
         step = vector.step(allowed_actions(vector.spec, vector.slots, wished))
-        _refuse_losses(step)
-        slots = step.slots
-        check_slots(vector.spec, slots)
-        after = b"".join(_looks(vector))
+        for event in step.events:
+            raise EnvError(f"env {event.env}: {event.event}: {event.facts.get('error', '')}")
+        _refuse_bad_row(guard)
+        slots, after = step.slots, b"".join(_looks(vector))
         has_moved = has_moved or after != before or bool(slots.reward.any() or step.episodes)
         for array in (slots.reward, slots.terminated, slots.truncated):
             digest.update(array.tobytes())
@@ -261,34 +280,87 @@ def _walk(vector: VectorEnv, seed: int, digest: Any) -> None:
         raise EnvError(f"nothing changed in {STEPS} steps: the same observations, no reward")
 
 
-def _refuse_losses(step: Step) -> None:
-    for event in step.events:
-        raise EnvError(f"env {event.env}: {event.event}: {event.facts.get('error', '')}")
+def _refuse_bad_row(guard: SlotGuard) -> None:
+    if (fault := guard.fault()) is not None:
+        raise EnvError(fault.problem)
 
 
 def _looks(vector: VectorEnv) -> Iterator[bytes]:
-    """Yield what each env shows."""
+    """Yield the observation of each env."""
     rows = vector.spec.rows
     for env in range(vector.count):
         parts = vector.slots.obs.values()
         yield b"".join(part[env * rows : (env + 1) * rows].tobytes() for part in parts)
 
 
-def check_slots(spec: EnvSpec, slots: StepBuffers) -> None:
-    """Raise unless everything a policy is given is as declared, finite, and leaves it a choice."""
-    for name, part in spec.observation.items():
-        array = slots.obs[name]
-        if array.shape[1:] != part.shape or array.dtype != np.dtype(part.dtype):
-            raise EnvError(
-                f"observation {name!r} is {array.dtype} {array.shape[1:]}, "
-                f"declared {part.dtype} {part.shape}"
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """All trials that were made."""
+
+    rows: tuple[TrialRow, ...]
+    report: str  # the file with one line per trial
+
+    @property
+    def all_ok(self) -> bool:
+        """Whether none failed."""
+        return all(row.outcome == "ok" for row in self.rows)
+
+    def by_mode(self) -> dict[str, list[TrialRow]]:
+        """Return the trials of each mode."""
+        found: dict[str, list[TrialRow]] = {}
+        for row in self.rows:
+            found.setdefault(row.mode, []).append(row)
+        return found
+
+    def as_text(self) -> str:
+        """Return counts, timings and the commonest errors."""
+        counts, timings = [], []
+        for mode, found in self.as_values().items():
+            where = ", ".join(
+                f"{stage} ({times})" for stage, times in found["stuck_stages"].most_common()
             )
-        _refuse_nonfinite(f"observation {name!r}", array)
-    _refuse_nonfinite("the reward", slots.reward)
-    if slots.mask is not None and not slots.mask[slots.active].any(axis=-1).all():
-        raise EnvError("the action mask allows nothing at all in some row")
+            bad = (str(found.get(outcome, 0)) for outcome in ("failed", "died", "stuck"))
+            counts.append((mode, f"{found.get('ok', 0)} of {found['trials']}", *bad, where or "-"))
+            for stage, spread in found["seconds"].items():
+                timings.append((mode, stage, *(f"{seconds:.3f}" for seconds in spread.values())))
+        blocks = [
+            columns(counts, header=("trials", "ok", "failed", "died", "stuck", "stuck in")),
+            columns(timings, header=("seconds", "stage", "median", "p95", "max")),
+        ]
+        if errors := Counter(f"{row.mode}: {row.error}" for row in self.rows if row.error):
+            blocks.append(
+                "\n".join(f"{count} x {error}" for error, count in errors.most_common(MOST_ERRORS))
+            )
+        ok = [row for row in self.rows if row.outcome == "ok"]
+        if ok and not any(row.starts_differ for row in ok):
+            blocks.append("every episode starts in the same state, whatever its seed")
+        return "\n\n".join([*blocks, f"one line per trial: {self.report}"])
+
+    def as_values(self) -> dict[str, Any]:
+        """Return counts and timings for programs."""
+        return {
+            mode: {
+                "trials": len(rows),
+                **Counter(row.outcome for row in rows),
+                "stuck_stages": Counter(row.stuck_stage for row in rows if row.stuck_stage),
+                "seconds": _spreads(rows),
+            }
+            for mode, rows in self.by_mode().items()
+        }
 
 
-def _refuse_nonfinite(what: str, array: Array) -> None:
-    if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
-        raise EnvError(f"{what} is not finite")
+def _spreads(rows: Sequence[TrialRow]) -> dict[str, dict[str, float]]:
+    """Return median, 95th percentile and maximum of each stage and of whole trials."""
+    stages = dict.fromkeys(stage for row in rows for stage in row.seconds)
+    spent = {
+        stage: [row.seconds[stage] for row in rows if stage in row.seconds] for stage in stages
+    }
+    spent["all"] = [row.total_seconds for row in rows]
+    return {
+        stage: {
+            "median": statistics.median(values),
+            "p95": float(np.quantile(values, 0.95, method="higher")),
+            "max": max(values),
+        }
+        for stage, values in spent.items()
+    }

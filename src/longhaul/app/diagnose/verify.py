@@ -63,7 +63,7 @@ class ComparedFile:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was compared and how it came out."""
+    """The compared files and the verdict."""
 
     task: str
     interruptions: tuple[str, ...]
@@ -99,8 +99,8 @@ class Verification:
 def odd_sized(config: RunConfig, sources: ConfigSources) -> RunConfig:
     """Return the configuration to verify; an overlapped run of no given size gets an odd one.
 
-    Collecting then happens in another thread than learning, and a thread that computes in another
-    way than it should shows with few rows and hides with 8, 16 or 32.
+    An overlapped run collects in another thread than it learns in. If that thread computes
+    differently, the results differ with few rows, but not with 8, 16 or 32.
     """
     if not config.collect.overlap or config.cluster.address or _sets_num_envs(sources):
         return config
@@ -119,8 +119,8 @@ def verify(config: RunConfig, trial: Interruption) -> Verification:
     """Train the same run twice, once interrupted, and compare everything that was written."""
     if config.env.order == "first-come":
         raise ConfigError(
-            "env.order = 'first-come' depends on timing, so that no two runs are bit for bit the "
-            "same; verify with env.order = 'lockstep'"
+            "env.order = 'first-come' depends on timing: no two runs are bit for bit the same; "
+            "verify with env.order = 'lockstep'"
         )
     found: list[str] = []
     task = check_task(config, build_task(config), found.append)
@@ -133,8 +133,8 @@ def verify(config: RunConfig, trial: Interruption) -> Verification:
         )
     if config.learn.replay.enabled and not config.learn.replay.saved:
         raise ConfigError(
-            "learn.replay.saved = false: a resumed run fills its replay anew and is not bit for "
-            "bit the same; set it to true to prove that the rest is"
+            "learn.replay.saved = false: a resumed run starts with an empty replay and is not bit "
+            "for bit the same; set it to true to verify the rest"
         )
     config = _lengthened(config, task, trial)
     with TemporaryDirectory(prefix="longhaul-verify-") as folder:
@@ -146,7 +146,7 @@ def verify(config: RunConfig, trial: Interruption) -> Verification:
 
 
 def _lengthened(config: RunConfig, task: Task, trial: Interruption) -> RunConfig:
-    """Return the configuration of a run that lasts for the trial and saves when the trial says."""
+    """Return the configuration of a run that is long enough and saves when the trial needs it."""
     if 0 < config.total_iterations <= trial.iterations:
         raise ConfigError(
             f"--iterations {trial.iterations} reaches the end of a run of total_iterations = "
@@ -156,7 +156,7 @@ def _lengthened(config: RunConfig, task: Task, trial: Interruption) -> RunConfig
     steps = trial.iterations * config.collect.num_steps * config.num_envs * task.envs.spec.rows
     return replace(
         config,
-        # A run that is over before its interruptions would be equal whatever resuming did.
+        # A run that finishes before its interruptions would prove nothing about resuming.
         total_timesteps=max(config.total_timesteps, steps + 1),
         checkpoint=replace(config.checkpoint, every_iterations=every, every_seconds=0.0),
     )
@@ -180,8 +180,8 @@ def _kill(
 ) -> tuple[str, ...]:
     """Kill the second run's process with SIGKILL at random moments, each time later in the run."""
     processes = multiprocessing.get_context("forkserver")
-    # What a process imports before its first update takes longer than the update, so that most
-    # kills would hit an import and few the training.
+    # Imports before the first update take longer than the update: without preloading, most kills
+    # would hit an import and few the training.
     task_module = find_kind(config.task).build.__module__
     processes.set_forkserver_preload([__name__, task_module, FIRST_BACKWARD_IMPORTS])
 
@@ -212,7 +212,7 @@ def _finish(process: multiprocessing.process.BaseProcess) -> None:
     """Wait for a process that is to train to the end."""
     process.join()
     if process.exitcode:
-        raise EnvError(f"the process that trains ended with exit code {process.exitcode}")
+        raise EnvError(f"the training process ended with exit code {process.exitcode}")
 
 
 def _train_to(path: Path, config: RunConfig, iterations: int) -> None:

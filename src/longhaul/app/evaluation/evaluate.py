@@ -1,4 +1,4 @@
-"""Measuring a run's checkpoint."""
+"""Evaluating a run's checkpoint, and finding the episodes of earlier evaluations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from longhaul.app.build.components import build_evaluator
-from longhaul.app.build.env_output import apart_from_envs
+from longhaul.app.build.env_output import with_env_output
 from longhaul.app.build.text import columns
 from longhaul.app.evaluation.episode_player import Scenario
 from longhaul.app.evaluation.load import Agent, Run
@@ -30,14 +30,14 @@ from longhaul.runs.durable import replace_file, storage_errors
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """What to measure and how."""
+    """What to evaluate and how."""
 
     checkpoint: str = "latest"
     episodes: int = 50
     seed: int | None = None
     greedy: bool | None = None
     suites: SuiteRequest = field(default_factory=SuiteRequest)
-    """For tasks that are measured on suites of their own."""
+    """For tasks with evaluation suites."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Evaluated:
     solved: float | None
     episodes: tuple[Episode, ...]
     passed_over: tuple[str, ...] = ()
-    """Younger checkpoints that are damaged, and how."""
+    """Newer checkpoints that are damaged, and how."""
 
     @property
     def mean(self) -> float:
@@ -61,10 +61,7 @@ class Evaluated:
 
     @property
     def interval(self) -> Interval | None:
-        """The mean's 95 % confidence interval, by the normal approximation; None for one episode.
-
-        One episode says nothing about how far episodes lie apart.
-        """
+        """The mean's 95 % interval, by the normal approximation; None for one episode."""
         if len(self.episodes) < 2:
             return None
         half = 1.96 * self.metrics["eval/std_reward"] / math.sqrt(len(self.episodes))
@@ -75,7 +72,7 @@ class Evaluated:
         return json.dumps(asdict(self), allow_nan=False)
 
     def as_text(self) -> str:
-        """Return the figures as a short table."""
+        """Return a short table."""
         rows = [
             ("checkpoint", self.checkpoint),
             ("episodes", f"{len(self.episodes)}, {'greedy' if self.greedy else 'sampled'}"),
@@ -96,11 +93,11 @@ class Evaluated:
         return f"{self.mean:.2f}, 95 % confidence interval {low:.2f} to {high:.2f}"
 
 
-@apart_from_envs("evaluate")
+@with_env_output("evaluate")
 def evaluate_run(
     run: Run, request: EvaluationRequest, on_progress: OnProgress = ignore_progress
 ) -> Evaluated | SuiteReport:
-    """Return the figures of one checkpoint of a run, and keep them in its directory."""
+    """Evaluate one checkpoint of a run, and write the result to its directory."""
     if request.episodes < 1:
         raise ConfigError(f"--episodes must be at least 1, not {request.episodes}")
     agent = run.agent(request.checkpoint)
@@ -116,7 +113,7 @@ def evaluate_run(
         return report
     if request.suites.suites or request.suites.against:
         raise ConfigError(
-            f"--suite and --against: task {run.task.name!r} brings no suites of its own"
+            f"--suite and --against need evaluation suites; task {run.task.name!r} has none"
         )
     result = _measure_seeds(agent, request.episodes, on_progress)
     write_evaluation(run.directory, result)
@@ -141,7 +138,7 @@ def _measure_seeds(agent: Agent, episodes: int, on_progress: OnProgress) -> Eval
 
 
 def write_evaluation(run: RunDirectory, result: Evaluated) -> None:
-    """Keep the result in the run's directory; the same evaluation overwrites itself."""
+    """Write the result to the run's directory; the same evaluation overwrites its file."""
     kind = "greedy" if result.greedy else "sampled"
     name = f"{result.checkpoint}-{len(result.episodes)}-{kind}-seed{result.seed}.json"
     _keep(run, name, result.as_json())
@@ -176,10 +173,10 @@ class PlayedCase:
 def played_cases(
     run: Run, agent: Agent, *, suite: str = "", references: bool = True
 ) -> tuple[PlayedCase, ...]:
-    """Return the episodes of the checkpoint's evaluation, which is made if there is none.
+    """Return the episodes of the checkpoint's evaluation, which is run if there is none.
 
-    It is that on `suite`, if one is named. With `references`, policies that learned nothing then
-    play them as well.
+    If `suite` is given, it is the evaluation on that suite. With `references`, a new evaluation
+    also plays the reference policies.
     """
     kept = find_evaluation(run, agent, suite)
     if kept is None:
@@ -194,7 +191,7 @@ def played_cases(
 
 
 def reference_scores(run: Run, agent: Agent) -> dict[str, tuple[float, ...]]:
-    """Return what policies that learned nothing scored in the checkpoint's evaluation, if any."""
+    """Return the scores of reference policies in the checkpoint's evaluation, if any."""
     kept = find_evaluation(run, agent)
     if kept is None or "suites" not in kept:
         return {}
@@ -203,15 +200,12 @@ def reference_scores(run: Run, agent: Agent) -> dict[str, tuple[float, ...]]:
 
 
 def read_episodes(kept: dict[str, Any]) -> tuple[Episode, ...]:
-    """Return the episodes a file of an evaluation lists."""
+    """Return the episodes of an evaluation file."""
     return msgspec.convert(kept["episodes"], tuple[Episode, ...])
 
 
 def find_evaluation(run: Run, agent: Agent, suite: str = "") -> dict[str, Any] | None:
-    """Return the largest kept evaluation that was made the way the run's config says.
-
-    With a name of a `suite`, it is one that played it.
-    """
+    """Return the largest stored evaluation that matches the run's config, and `suite` if given."""
     evaluate = agent.config.evaluate
     found = []
     for path in sorted(run.directory.evaluations.glob(f"{agent.checkpoint}-*.json")):
@@ -231,7 +225,7 @@ def _episode_count(kept: dict[str, Any]) -> int:
 
 
 def _read_evaluation(path: Path) -> dict[str, Any] | None:
-    """Return what a file holds, or None if it is no evaluation or damaged."""
+    """Return the content of a file, or None if it is not an evaluation or damaged."""
     try:
         kept = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -240,7 +234,7 @@ def _read_evaluation(path: Path) -> dict[str, Any] | None:
 
 
 def suite_cases(agent: Agent, name: str, episodes: Sequence[Episode]) -> tuple[PlayedCase, ...]:
-    """Return the cases of a suite that were played to their end."""
+    """Return the completed cases of a suite."""
     evaluate, find = agent.config.evaluate, agent.task.evaluation.suite
     if find is None:
         raise ConfigError(f"task {agent.task.name!r} has no suite {name!r}")
@@ -250,7 +244,7 @@ def suite_cases(agent: Agent, name: str, episodes: Sequence[Episode]) -> tuple[P
     for wave in waves(suite, evaluate.num_envs):
         seeds = wave.draws(evaluate.seed)
         for turn, case in enumerate(wave.cases):
-            # Episodes are in the order of the cases; one whose environment failed is missing.
+            # Episodes have the order of the cases; failed ones are missing.
             if not left or left[0].seed != case.seed:
                 continue
             scenario = Scenario(
@@ -267,7 +261,7 @@ def suite_cases(agent: Agent, name: str, episodes: Sequence[Episode]) -> tuple[P
 
 
 def seeded_cases(agent: Agent, episodes: Sequence[Episode]) -> tuple[PlayedCase, ...]:
-    """Return the cases of an evaluation on listed seeds, which were dealt to envs in turn."""
+    """Return the cases of an evaluation on listed seeds, which the envs take in turn."""
     evaluate = agent.config.evaluate
     company = max(episode.env for episode in episodes) + 1
     dealt = ListedSeeds((), company)
@@ -288,7 +282,7 @@ def seeded_cases(agent: Agent, episodes: Sequence[Episode]) -> tuple[PlayedCase,
 
 
 def choose(cases: Sequence[PlayedCase], which: str, count: int) -> tuple[PlayedCase, ...]:
-    """Return `count` cases from the bottom, the middle or the top, or the one of a number."""
+    """Return `count` of the worst, median or best cases, or those from a number on."""
     if count < 1:
         raise ConfigError(f"--count must be at least 1, not {count}")
     if which.isdecimal():
@@ -300,7 +294,7 @@ def choose(cases: Sequence[PlayedCase], which: str, count: int) -> tuple[PlayedC
         return tuple(found)
     if which not in CHOICES:
         raise ConfigError(f"--episode takes {', '.join(CHOICES)} or a number, not {which!r}")
-    # Ties are broken by the return and then by the number: the same call, the same films.
+    # Ties are broken by return, then number: the choice is deterministic.
     ranked = sorted(cases, key=lambda case: (case.score, case.episode.episode_return, case.number))
     if which == "best":
         return tuple(reversed(ranked[-count:]))

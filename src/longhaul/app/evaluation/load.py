@@ -1,4 +1,4 @@
-"""A run on disk and a trained policy: what every command works with."""
+"""`Run`, a run on disk, and `Agent`, a trained policy: what every command works with."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from longhaul.app.build.components import (
 from longhaul.app.build.config import RunConfig
 from longhaul.app.build.memory import fix_torch
 from longhaul.app.build.sources import from_values, read_toml, to_values
+from longhaul.app.build.text import last_line
 from longhaul.core.control import Progress
 from longhaul.core.errors import CheckpointError, ConfigError, suggestion
 from longhaul.core.policy import Policy
@@ -33,6 +34,7 @@ from longhaul.core.settings import Assignment, Settings
 from longhaul.core.spaces import Continuous
 from longhaul.core.task import Task
 from longhaul.engine.stop import Outcome
+from longhaul.envs.starts import STARTS
 from longhaul.runs.checkpoints.inspect import MANIFEST_FILE, checkpoint_name, rank_checkpoints
 from longhaul.runs.checkpoints.store import Loaded, load_checkpoint, load_newest
 from longhaul.runs.directory import RunDirectory, RunRecord
@@ -52,8 +54,7 @@ CARD, WEIGHTS, CONFIG, ONNX = "policy.json", "policy.safetensors", "config.toml"
 class Run:
     """A run on disk: its config, its task, its checkpoints and their policies.
 
-    Config and task are read and built once, when first asked for. A process that trains the run
-    hands in those it has.
+    Config and task are loaded on first access. A process that trains the run passes its own.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Run:
         self.record: RunRecord = self.directory.read_record()
         self.directory.check_plain()
         self.outcome = outcome
-        """How the session ended that this process gave the run, if it did."""
+        """How the session ended, if this process trained the run."""
         if config is not None:
             self.__dict__["config"] = config
         if task is not None:
@@ -111,14 +112,14 @@ class Run:
         return load_named(folder / name)
 
     def best_checkpoint(self) -> Path:
-        """Return where the checkpoint with the best score is."""
+        """Return the path of the checkpoint with the best score."""
         ranked = rank_checkpoints(
             self.directory.checkpoints, checkpoint_config(self.config, self.task)
         )
         if not ranked:
             raise CheckpointError(
-                f"no checkpoint of {self.path} has a score; set evaluate.every_iterations to get "
-                "them"
+                f"no checkpoint of {self.path} has a score; set evaluate.every_iterations to "
+                "evaluate during training"
             )
         return ranked[0][1]
 
@@ -165,22 +166,21 @@ class Agent:
     policy: Policy
     settings: Settings
     checkpoint: str = ""
-    """The name of the checkpoint it is from."""
+    """The name of its checkpoint."""
     progress: Progress = field(default_factory=Progress)
     passed_over: tuple[str, ...] = ()
-    """Younger checkpoints that are damaged, and how."""
+    """Newer checkpoints that are damaged, and how."""
     _memory: Memory = field(default_factory=dict, init=False, repr=False)
     _rows: int = field(default=0, init=False, repr=False)
 
     def load(self, loaded: Loaded) -> None:
-        """Take over weights, settings and progress of a checkpoint."""
+        """Load weights, settings and progress of a checkpoint."""
         try:
             self.policy.load_state_dict(loaded.states["learner"]["policy"])
         except (LookupError, RuntimeError, TypeError) as error:
-            reason = str(error).strip().splitlines()[-1].strip()
             raise CheckpointError(
-                f"checkpoint {loaded.path} does not fit the run's config.toml ({reason}); use the "
-                "version and config that wrote it"
+                f"checkpoint {loaded.path} does not match the run's config.toml "
+                f"({last_line(error)}); use the version and config that wrote it"
             ) from error
         self.settings = assigned(self.settings, loaded.manifest.settings.items())
         self.checkpoint, self.progress = loaded.path.name, loaded.manifest.progress
@@ -189,6 +189,13 @@ class Agent:
             for damage in loaded.damaged
         )
 
+    @property
+    def replay_settings(self) -> Settings:
+        """The settings for replaying single episodes: without queued starts."""
+        if STARTS.name in self.settings:
+            return self.settings.with_([STARTS.to(())])
+        return self.settings
+
     def act(
         self,
         observation: ArrayLike | Mapping[str, ArrayLike],
@@ -196,9 +203,9 @@ class Agent:
         *,
         deterministic: bool = True,
     ) -> NDArray[Any]:
-        """Return the action for one observation, or one action for each row of several.
+        """Return the action for one observation, or one action per row of a batch.
 
-        An observation is a dict of its parts, or one array if it has one part. The recurrent state
+        An observation is a dict of its parts, or an array if it has one part. The recurrent state
         of every row is kept until `reset`.
         """
         parts = self.task.envs.spec.observation
@@ -243,7 +250,7 @@ class Agent:
         return action[0] if is_one else action
 
     def reset(self, rows: ArrayLike | None = None) -> None:
-        """Forget the recurrent state: of all rows, or of those a mask over the rows names."""
+        """Clear the recurrent state of all rows, or of those that a boolean mask selects."""
         if rows is None:
             self._rows, self._memory = 0, {}
         elif self._memory:
@@ -251,7 +258,7 @@ class Agent:
             self._memory = clear_started(self._memory, started)
 
     def save(self, folder: Path, source: Mapping[str, Any]) -> dict[str, Any]:
-        """Write the policy into a folder and return its card; normalizers are in the weights."""
+        """Write the policy to a folder and return its card; normalizers are in the weights."""
         weights = save_tensors(
             {name: part.detach().cpu().contiguous() for name, part in self._weights().items()}
         )
@@ -289,13 +296,13 @@ class Agent:
 
 
 def untrained(config: RunConfig, task: Task) -> Agent:
-    """Return a policy with the run's first weights."""
+    """Return an agent with the run's initial weights."""
     policy = build_policy(config, task, torch.device("cpu"))
     return Agent(config, task, policy, build_settings(config, task))
 
 
 def assigned(settings: Settings, values: Iterable[tuple[str, Any]]) -> Settings:
-    """Return settings with the values that were stored."""
+    """Return settings with stored values."""
     return settings.with_(
         Assignment(name, tuple(value) if isinstance(value, list) else value)
         for name, value in values
@@ -303,7 +310,7 @@ def assigned(settings: Settings, values: Iterable[tuple[str, Any]]) -> Settings:
 
 
 def load_named(path: Path) -> Loaded:
-    """Return a checkpoint that was asked for by name, so that there is none to fall back to."""
+    """Return a checkpoint that the user named; a damaged one is an error."""
     try:
         return load_checkpoint(path)
     except CheckpointError as error:
@@ -318,11 +325,11 @@ def is_exported(folder: Path) -> bool:
 
 
 def read_card(folder: Path) -> dict[str, Any]:
-    """Return what an exported policy says about itself."""
+    """Return the card of an exported policy."""
     try:
         card = json.loads((folder / CARD).read_bytes())
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{folder} holds no exported policy: {error}") from error
+        raise ConfigError(f"{folder} is not an exported policy: {error}") from error
     if card.get("format") != FORMAT:
         raise CheckpointError(f"{folder} has format {card.get('format')!r}, not {FORMAT}")
     assert isinstance(card, dict)
@@ -335,30 +342,31 @@ def load_exported(folder: Path) -> Agent:
     try:
         content = (folder / WEIGHTS).read_bytes()
     except OSError as error:
-        raise ConfigError(f"{folder} holds no exported policy: {error}") from error
+        raise ConfigError(f"{folder} is not an exported policy: {error}") from error
     if hashlib.sha256(content).hexdigest() != card["weights_sha256"]:
-        raise CheckpointError(f"{folder / WEIGHTS} is not the file that was exported")
+        raise CheckpointError(f"{folder / WEIGHTS} has changed since it was exported")
     config = from_values(read_toml(folder / CONFIG))
     agent = untrained(config, build_task(config))
     try:
         agent.policy.load_state_dict(load_tensors(content))
     except RuntimeError as error:
-        reason = str(error).strip().splitlines()[-1].strip()
-        raise CheckpointError(f"{folder} does not fit its config.toml: {reason}") from error
+        raise CheckpointError(
+            f"{folder} does not match its config.toml: {last_line(error)}"
+        ) from error
     return replace(agent, settings=assigned(agent.settings, card["settings"].items()))
 
 
 def find_weights(path: Path, said: str) -> Loaded | None:
     """Return the best checkpoint of a run or the one at `path`; None for an exported policy.
 
-    If it is none of them, the error begins with what the user `said`.
+    Otherwise raise an error that starts with `said`, the user's input.
     """
     if is_exported(path):
         return None
     if (path / MANIFEST_FILE).is_file():
         return load_named(path)
     if not RunDirectory(path).record.is_file():
-        raise ConfigError(f"{said} is neither a run nor a checkpoint nor an exported policy")
+        raise ConfigError(f"{said} is not a run, a checkpoint or an exported policy")
     run = Run(path)
     try:
         return run.checkpoint("best")
@@ -369,7 +377,7 @@ def find_weights(path: Path, said: str) -> Loaded | None:
 def load(place: Path | str, which: str = "") -> Agent:
     """Return the agent of a run, one of its checkpoints or an exported folder.
 
-    Of a run it is the best checkpoint that was measured, else the latest, unless `which` names one.
+    Of a run, it is the checkpoint `which`; by default the best evaluated one, else the latest.
     """
     path = Path(place)
     if is_exported(path):
@@ -379,5 +387,5 @@ def load(place: Path | str, which: str = "") -> Agent:
     if which:
         return Run(path).agent(which)
     loaded = find_weights(path, f"{str(path)!r}")
-    assert loaded is not None, "it is not exported"
+    assert loaded is not None, "the path is not an exported policy"
     return Run(path).agent(loaded.path.name)

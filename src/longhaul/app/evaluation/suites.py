@@ -1,4 +1,4 @@
-"""Measuring policies on suites of episodes, alone and pair by pair."""
+"""Evaluating policies on suites of episodes, alone and in paired comparisons."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from longhaul.runs.directory import RunDirectory
 def play_suite(
     agent: Agent, suite: Suite, on_progress: OnProgress = ignore_progress
 ) -> tuple[Episode, ...]:
-    """Return the episodes of a suite, played by an agent."""
+    """Play a suite with an agent and return the episodes."""
     evaluator = build_evaluator(agent.config, agent.task, agent.policy)
     assert isinstance(evaluator, SuiteEvaluator), "the task has suites"
     return evaluator.episodes(suite, agent.settings, on_progress=on_progress)
@@ -35,14 +35,14 @@ def play_suite(
 
 @dataclass(frozen=True, slots=True)
 class SuiteRequest:
-    """On which suites, and beside whom."""
+    """Which suites to play, and what to compare with."""
 
     suites: tuple[str, ...] = ()
-    """Empty takes those of the run."""
+    """Empty: those of the run's config."""
     against: str = ""
     """A reference policy, a checkpoint of the same run, or another run."""
     references: bool = True
-    """Whether the policies that learned nothing are played as well."""
+    """Whether reference policies are played as well."""
 
 
 def measure_suites(
@@ -51,16 +51,16 @@ def measure_suites(
     request: SuiteRequest,
     on_progress: OnProgress = ignore_progress,
 ) -> SuiteReport:
-    """Return the figures of a checkpoint on the suites of its task."""
+    """Evaluate a checkpoint on the suites of its task."""
     config, task = agent.config, agent.task
     names = request.suites or config.evaluate.final_suites or task.evaluation.final
     find = task.evaluation.suite
-    assert find is not None, "the task was asked before"
+    assert find is not None, "the caller checked that the task has suites"
     suites = [find(name) for name in names]
     total, before = sum(len(suite.cases) for suite in suites), 0
     results = []
     for number, suite in enumerate(suites):
-        # The references of one suite say enough; those of the others cost as much again.
+        # References are played on the first suite only: each suite would cost as much again.
         wanted = request.references and number == 0
         references = suite.references() if wanted else {}
         opponent = None
@@ -118,7 +118,7 @@ def _opponent(
     references: Mapping[str, tuple[Episode, ...]],
     against: str,
 ) -> _Opponent:
-    """Return the other side of a comparison, whoever the user meant."""
+    """Return the opponent: a run, a checkpoint of this run, or a reference policy."""
     if RunDirectory(Path(against)).config.is_file():
         other = Run(against).agent("latest")
         if other.task.name != agent.task.name:
@@ -131,7 +131,7 @@ def _opponent(
         if against in references:
             return _Opponent(against, references[against])
         raise ConfigError(
-            f"--against {against!r} is no run, no checkpoint of this one and no reference policy "
+            f"--against {against!r} is not a run, a checkpoint of this run or a reference policy "
             f"({error}; reference policies: {', '.join(references) or 'none'})"
         ) from error
     earlier.config = agent.config
@@ -145,7 +145,7 @@ BOUND = "bound"
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
-    """One suite, played by a checkpoint and by policies that learned nothing."""
+    """The result of one suite, played by a checkpoint and by reference policies."""
 
     suite: str
     metrics: Metrics
@@ -156,7 +156,7 @@ class SuiteResult:
     episodes: tuple[Episode, ...]
     paired: tuple[Paired, ...] = ()
     scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Of every policy that was played, what each of its episodes scored."""
+    """The scores of all episodes, by policy."""
 
     def as_text(self) -> str:
         """Return a table with a row for each policy, and the comparisons below it."""
@@ -190,7 +190,7 @@ class SuiteResult:
 
 @dataclass(frozen=True, slots=True)
 class SuiteReport:
-    """A checkpoint on one or more suites."""
+    """The results of a checkpoint on one or more suites."""
 
     task: str
     checkpoint: str
@@ -201,7 +201,7 @@ class SuiteReport:
     passed_over: tuple[str, ...] = field(default=())
 
     def as_json(self) -> str:
-        """Return everything, for programs; the same checkpoint and suites, the same digits."""
+        """Return everything, for programs; the same evaluation gives the same text."""
         return json.dumps(
             {
                 "task": self.task,
@@ -217,7 +217,7 @@ class SuiteReport:
 
     def as_text(self) -> str:
         """Return the tables of all suites."""
-        acts = "most likely actions" if self.greedy else "drawn actions"
+        acts = "most likely actions" if self.greedy else "sampled actions"
         blocks = [*self.passed_over, f"{self.task}, checkpoint {self.checkpoint}, {acts}"]
         blocks += [result.as_text() for result in self.results]
         if self.solved is not None:
@@ -248,7 +248,7 @@ class Paired:
     against: str
     cases: int
     difference: float  # ours minus theirs, mean over the cases
-    low: float  # 95 % interval, by drawing cases again and again
+    low: float  # 95 % bootstrap interval over the cases
     high: float
     better: int  # cases
     worse: int
@@ -269,7 +269,7 @@ def compare(
     *,
     against: str,
 ) -> Paired:
-    """Return how much better ours did than theirs, paired by the episodes' seeds."""
+    """Return the difference between our and their scores, paired by the episodes' seeds."""
     other = {episode.seed: score(episode) for episode in theirs}
     pairs = [(score(one), other[one.seed]) for one in ours if one.seed in other]
     if not pairs:

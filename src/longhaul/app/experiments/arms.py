@@ -21,12 +21,10 @@ from longhaul.core.errors import ConfigError, LonghaulError
 from longhaul.runs.directory import Status, list_run_directories, slug
 from longhaul.runs.durable import storage_errors
 
-Tell = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One way of training: a preset and changed keys, under a name."""
+    """One arm: a preset and changed keys, under a name."""
 
     name: str
     preset: str = ""
@@ -34,7 +32,7 @@ class Arm:
 
     @staticmethod
     def parse(text: str) -> Arm:
-        """Return `preset`, or `name:key=value;key=value` as an arm; `default` is the task's own."""
+        """Return `preset` or `name:key=value;key=value` as an arm; `default` is the default."""
         name, colon, rest = text.partition(":")
         if not name.strip():
             raise ConfigError(f"--arms: {text!r} has no name; write name:key=value;key=value")
@@ -53,13 +51,13 @@ class Experiment:
     seeds: int
     root: Path
     overrides: tuple[str, ...] = ()
-    """Changes all arms share."""
+    """Changes that all arms share."""
     name: str = "compare"
     place: TrialPlace = HERE
 
     @property
     def folder(self) -> Path:
-        """Where the words of its runs go."""
+        """The folder for the output of its runs."""
         return self.root / slug(self.task) / f"{slug(self.name)}.compare"
 
     def run_name(self, arm: Arm) -> str:
@@ -67,7 +65,7 @@ class Experiment:
         return f"{self.name}-{slug(arm.name)}"
 
     def sources(self, arm: Arm, seed: int) -> ConfigSources:
-        """Return where the config of a run comes from."""
+        """Return the config sources of a run."""
         flags = {"name": self.run_name(arm), "seed": seed}
         overrides = (*self.overrides, *arm.overrides)
         return ConfigSources(self.task, preset=arm.preset, flags=flags, overrides=overrides)
@@ -75,7 +73,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """One run to be made."""
+    """One run to train."""
 
     arm: Arm
     seed: int
@@ -87,17 +85,17 @@ class _ArmJob(Job):
     planned: _Planned
 
 
-def train_arms(experiment: Experiment, notify: Tell) -> list[Path]:
+def train_arms(experiment: Experiment, notify: Callable[[str], None]) -> list[Path]:
     """Train every arm with every seed and return the runs.
 
-    A run that is there already is not made again, one that was cut off goes on.
+    Finished runs are not trained again, and interrupted ones are continued.
     """
     if experiment.seeds < 1 or len(experiment.arms) < 2:
         raise ConfigError("--arms needs at least two arms, and --seeds at least 1")
     if len({arm.name for arm in experiment.arms}) < len(experiment.arms):
         raise ConfigError("--arms: two arms have the same name")
     for arm in experiment.arms:
-        resolve(experiment.sources(arm, 1))  # a wrong key is told before anything is trained
+        resolve(experiment.sources(arm, 1))  # reports wrong keys before anything is trained
     experiment.place.check()
     both = [(arm, seed) for seed in range(1, experiment.seeds + 1) for arm in experiment.arms]
     jobs = [
@@ -110,16 +108,20 @@ def train_arms(experiment: Experiment, notify: Tell) -> list[Path]:
 
 
 class _Arms:
-    """Makes the runs that are not there yet, in order; the first that fails ends it."""
+    """Trains unfinished runs in order; the first failure stops all."""
 
     def __init__(
-        self, experiment: Experiment, planned: Sequence[_Planned], launch: Launch, notify: Tell
+        self,
+        experiment: Experiment,
+        planned: Sequence[_Planned],
+        launch: Launch,
+        notify: Callable[[str], None],
     ) -> None:
         self._experiment, self._launch, self._notify = experiment, launch, notify
         self._waiting = list(planned)
 
     def begin(self, live: Sequence[_ArmJob]) -> _ArmJob | None:
-        """Begin or go on with the next run that is not finished."""
+        """Start or continue the next run that is not finished."""
         while self._waiting:
             planned = self._waiting.pop(0)
             self._notify(planned.words)
@@ -146,11 +148,11 @@ class _Arms:
             planned = job.planned
             raise LonghaulError(
                 f"{planned.arm.name}, seed {planned.seed}, ended with exit code {code}: "
-                f"{failure(code, job.words()).words}; the same command goes on from here"
+                f"{failure(code, job.output()).message}; the same command continues from here"
             )
 
     def stop_reason(self) -> str:
-        """Return nothing: a comparison needs all of its runs."""
+        """Return no reason: a comparison needs all of its runs."""
         return ""
 
 
@@ -159,7 +161,7 @@ def _demand_finished(experiment: Experiment, job: _Planned) -> Path:
     if found is None:
         raise LonghaulError(
             f"{job.arm.name}, seed {job.seed}, has finished but is not in {experiment.root}; "
-            "on a cluster all nodes must share that folder"
+            "on a cluster, all nodes must share that folder"
         )
     return found
 

@@ -1,4 +1,4 @@
-"""Comparing runs, and the arms of an experiment once they are agent."""
+"""Comparing runs, or the arms of an experiment after training them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longhaul.app.build.sources import differences, to_values
 from longhaul.app.build.text import columns
 from longhaul.app.evaluation.evaluate import played_cases, reference_scores
 from longhaul.app.evaluation.load import Agent, Run
-from longhaul.app.experiments.arms import Experiment, Tell, train_arms
+from longhaul.app.experiments.arms import Experiment, train_arms
 from longhaul.core.config import value_words
 from longhaul.core.errors import ConfigError
 from longhaul.report.comparison import Comparison, Entry, compare_entries, comparison_charts
@@ -22,29 +22,27 @@ from longhaul.report.style import Drawn, PlotError, draw
 from longhaul.runs.directory import RunDirectory, slug
 from longhaul.runs.durable import replace_file, storage_errors
 
-OWN_AFFAIRS = ("name", "seed", "report", "checkpoint", "threads", "env.processes")
+MAY_DIFFER = ("name", "seed", "report", "checkpoint", "threads", "env.processes")
 """Keys in which runs of one arm may differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A comparison and where its page is."""
+    """A comparison and its page."""
 
     comparison: Comparison
     differences: dict[str, dict[str, Any]]
-    """For each arm what it has otherwise than the first."""
-    page: Path | None
+    """The config keys in which each arm differs from the first."""
+    page: Path
 
     def as_text(self) -> str:
-        """Return a table, what it means, and what the arms differ in."""
+        """Return a table, notes, and the differences of the arms."""
         header, rows = self.comparison.as_rows()
         lines = [columns(rows, header=header), "", *self.comparison.notes()]
         for arm, changed in self.differences.items():
             words = ", ".join(f"{key} = {value_words(value)}" for key, value in changed.items())
             lines.append(f"{arm}: {words or 'nothing differs'}")
-        if self.page is not None:
-            lines.append(f"page      {self.page}")
-        return "\n".join(lines)
+        return "\n".join([*lines, f"page      {self.page}"])
 
     def as_json(self) -> str:
         """Return everything for programs."""
@@ -60,7 +58,7 @@ def compare_runs(
         raise ConfigError("a comparison needs at least two runs")
     configs = {path: _comparable(Run(path)) for path in paths}
     arms = name_arms(configs)
-    # The first run's will do for all: they play the same cases.
+    # References are played for the first run only: all runs play the same cases.
     entries = [measure(path, arms[path], references=path == paths[0]) for path in paths]
     comparison = compare_entries(entries, anyway=anyway)
     changed = arm_differences(configs, arms)
@@ -69,19 +67,19 @@ def compare_runs(
 
 
 def _comparable(run: Run) -> dict[str, Any]:
-    """Return a run's config; whether it had a cluster counts, at which address does not."""
+    """Return a run's config; the address of a cluster does not count, only its use."""
     values = to_values(run.config)
     address = "a cluster" if values["cluster"]["address"] else ""
     return {**values, "cluster": {**values["cluster"], "address": address}}
 
 
 def name_arms(configs: dict[Path, dict[str, Any]]) -> dict[Path, str]:
-    """Return each run's arm: those that differ in nothing but their own affairs share one."""
+    """Return each run's arm; runs that differ only in `MAY_DIFFER` share one."""
     names: list[tuple[dict[str, Any], str]] = []
     found: dict[Path, str] = {}
     for path, config in configs.items():
         for known, name in names:
-            if not differences(known, config, ignore=OWN_AFFAIRS):
+            if not differences(known, config, ignore=MAY_DIFFER):
                 found[path] = name
                 break
         else:
@@ -97,22 +95,22 @@ def name_arms(configs: dict[Path, dict[str, Any]]) -> dict[Path, str]:
 def arm_differences(
     configs: dict[Path, dict[str, Any]], arms: dict[Path, str]
 ) -> dict[str, dict[str, Any]]:
-    """Return what each arm but the first has otherwise than it."""
+    """Return the config keys in which each arm differs from the first."""
     firsts: dict[str, dict[str, Any]] = {}
     for path, arm in arms.items():
         firsts.setdefault(arm, configs[path])
     base = next(iter(firsts.values()))
     return {
-        arm: {k: new for k, (_, new) in differences(base, config, ignore=OWN_AFFAIRS).items()}
+        arm: {k: new for k, (_, new) in differences(base, config, ignore=MAY_DIFFER).items()}
         for arm, config in firsts.items()
         if config is not base
     }
 
 
 def measure(path: Path, arm: str, *, references: bool) -> Entry:
-    """Return a run with the scores of its checkpoint, which is measured if it never was.
+    """Return a run with the scores of its checkpoint, which is evaluated if needed.
 
-    With `references`, beside policies that learned nothing, where the task has them.
+    With `references`, the scores of the task's reference policies are included.
     """
     run = Run(path)
     agent = run.agent(measured_checkpoint(run.directory))
@@ -129,7 +127,7 @@ def measure(path: Path, arm: str, *, references: bool) -> Entry:
 
 
 def suite_words(agent: Agent) -> str:
-    """Return on what a run is measured, with the conditions that go with it."""
+    """Return the suite a run is evaluated on, with its conditions."""
     name = agent.config.evaluate.suite or next(iter(agent.task.evaluation.final), "")
     find = agent.task.evaluation.suite
     if find is None or not name:
@@ -139,7 +137,7 @@ def suite_words(agent: Agent) -> str:
 
 
 def measured_checkpoint(run: RunDirectory) -> str:
-    """Return the checkpoint whose evaluation was kept last, or the latest one."""
+    """Return the checkpoint of the last evaluation, or the latest checkpoint."""
     kept = sorted(run.evaluations.glob("step-*.json"), key=lambda file: file.stat().st_mtime)
     for file in reversed(kept):
         name = file.name[: len("step-") + 12]
@@ -148,10 +146,8 @@ def measured_checkpoint(run: RunDirectory) -> str:
     return "latest"
 
 
-def write_page(
-    comparison: Comparison, changed: dict[str, dict[str, Any]], folder: Path
-) -> Path | None:
-    """Write the comparison as one page with its curves; None if plots cannot be made here."""
+def write_page(comparison: Comparison, changed: dict[str, dict[str, Any]], folder: Path) -> Path:
+    """Write the comparison as one page, with curves if plots can be drawn."""
     try:
         drawn: list[Drawn] = [draw(chart) for chart in comparison_charts(comparison)]
     except PlotError:
@@ -170,16 +166,13 @@ def _default_folder(paths: Sequence[Path], arms: dict[Path, str]) -> Path:
     return paths[0].resolve().parent / "comparisons" / slug(names.replace("'", "x")[:80])
 
 
-def compare_arms(experiment: Experiment, notify: Tell, *, out: Path | None = None) -> Compared:
-    """Train every arm with every seed, then compare them."""
-    paths = train_arms(experiment, notify)
-    return compare_runs(sorted(paths, key=_arm_order(experiment)), out=out)
-
-
-def _arm_order(experiment: Experiment) -> Callable[[Path], int]:
+def compare_arms(
+    experiment: Experiment, notify: Callable[[str], None], *, out: Path | None = None
+) -> Compared:
+    """Train every arm with every seed, then compare them in the order of the arms."""
     names = [experiment.run_name(arm) for arm in experiment.arms]
 
-    def order(path: Path) -> int:
+    def place(path: Path) -> int:
         return names.index(RunDirectory(path).read_record().name)
 
-    return order
+    return compare_runs(sorted(train_arms(experiment, notify), key=place), out=out)

@@ -1,4 +1,4 @@
-"""Commands in processes of their own, and the one loop that keeps several of them going."""
+"""Commands in separate processes, and the loop that runs several of them in parallel."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from longhaul.cluster.connect import check_cluster
 from longhaul.core.errors import ConfigError
 
 END_SECONDS = 120.0
-"""How long a run may take to write its last checkpoint."""
+"""Time limit for a run to write its last checkpoint."""
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def longhaul_command(*arguments: str) -> list[str]:
-    """Return this very installation's command with its arguments."""
+    """Return the command of this installation with its arguments."""
     return [sys.executable, "-m", "longhaul", *arguments]
 
 
 class Child:
-    """A started command; its words go to a file.
+    """A started command whose output goes to a file.
 
-    A Ctrl-C in the terminal does not reach it, so that its parent decides when it stops. If the
-    parent dies, however suddenly, the system asks it to stop.
+    Ctrl-C in the terminal does not reach it: the parent decides when it stops. If the parent dies,
+    the system sends it SIGTERM.
     """
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
@@ -60,26 +60,26 @@ class Child:
         return self._process.poll()
 
     def wait(self, seconds: float) -> int | None:
-        """Return the exit code as soon as there is one, None if the time is up before."""
+        """Wait for the exit code and return it, None after so many seconds."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
 
     def ask_to_stop(self) -> None:
-        """Send SIGTERM, after which a run leaves a checkpoint."""
+        """Send SIGTERM, after which a run saves a checkpoint and ends."""
         if self._process.poll() is None:
             self._asked = self._asked or time.monotonic()
             self._process.send_signal(signal.SIGTERM)
 
     def end(self, seconds: float = END_SECONDS) -> int:
-        """Return the exit code; by force `seconds` after it was first asked to stop."""
+        """Stop it and return the exit code; kill it `seconds` after the first SIGTERM."""
         self.ask_to_stop()
         try:
             self.wait(max(0.0, (self._asked or 0.0) + seconds - time.monotonic()))
         finally:
             if self._process.poll() is None:
-                os.killpg(self.pid, signal.SIGKILL)  # it leads a session of its own
+                os.killpg(self.pid, signal.SIGKILL)  # it leads a separate session
             self._process.wait()
         return self._process.returncode
 
@@ -98,10 +98,10 @@ class Process(Protocol):
         """Return the exit code, None while it runs."""
 
     def ask_to_stop(self) -> None:
-        """Ask it to leave a checkpoint and end."""
+        """Ask it to save a checkpoint and end."""
 
     def end(self) -> int:
-        """Return the exit code once it has ended, by force if it takes long."""
+        """Stop it and return the exit code; kill it if it takes long."""
 
 
 Launch = Callable[[Sequence[str], Path], Process]
@@ -109,7 +109,7 @@ Launch = Callable[[Sequence[str], Path], Process]
 
 @dataclass(slots=True)
 class Job:
-    """A command that was started, and where its words go."""
+    """A started command and the file of its output."""
 
     process: Process
     log: Path
@@ -117,19 +117,19 @@ class Job:
     """When it was asked to stop."""
 
     def ask_to_stop(self) -> None:
-        """Ask it once to leave a checkpoint and end; it is looked at until it has."""
+        """Ask it once to save a checkpoint and end; it is polled until it has ended."""
         if self.asked is None:
             self.asked = time.monotonic()
             self.process.ask_to_stop()
 
     def poll(self) -> int | None:
-        """Return the exit code, None while it runs; one that does not stop is ended by force."""
+        """Return the exit code, None while it runs; a job that does not stop is killed."""
         if self.asked is not None and time.monotonic() - self.asked > END_SECONDS:
             return self.process.end()
         return self.process.poll()
 
-    def words(self) -> str:
-        """Return what it has written so far."""
+    def output(self) -> str:
+        """Return its output so far."""
         return self.log.read_text(errors="replace") if self.log.is_file() else ""
 
 
@@ -137,25 +137,25 @@ AnyJob = TypeVar("AnyJob", bound=Job)
 
 
 class JobPolicy(Protocol[AnyJob]):
-    """What a command that runs jobs decides: which is next, how each goes, when to stop."""
+    """Decides which job is next, what its state means, and when to stop."""
 
     def begin(self, live: Sequence[AnyJob]) -> AnyJob | None:
-        """Start the next job and return it, None if there is nothing to begin now."""
+        """Start the next job and return it, None if there is none to start now."""
 
     def look(self, job: AnyJob, code: int | None) -> None:
-        """See how a job gets on; `code` is its exit code, None while it runs."""
+        """Handle a job's state; `code` is its exit code, None while it runs."""
 
     def stop_reason(self) -> str:
-        """Return why everything stops at once, empty to go on."""
+        """Return why all jobs must stop now, empty to continue."""
 
 
 def run_jobs(
     policy: JobPolicy[AnyJob], jobs: int, *, rest: Callable[[], None] = lambda: time.sleep(0.2)
 ) -> str:
-    """Keep up to `jobs` of them going until none is left; return why it stopped before, or nothing.
+    """Run up to `jobs` jobs in parallel until none is left; return why it stopped early, if so.
 
-    Whatever happens, all that still run leave their checkpoints side by side and have ended when
-    this returns.
+    In any case, all running jobs are stopped, save their checkpoints and have ended when this
+    returns.
     """
     live: list[AnyJob] = []
     try:
@@ -181,13 +181,13 @@ def run_jobs(
 
 @dataclass(frozen=True, slots=True)
 class TrialPlace:
-    """Which machines train the runs, and how many of them side by side."""
+    """The machines that train the runs, and the number of parallel runs."""
 
     cluster: str = ""
-    """Address of a Ray cluster as `cluster.address` takes it; empty: this machine, without Ray."""
+    """Address of a Ray cluster as in `cluster.address`; empty: this machine, without Ray."""
     jobs: int = 1
     cpus_per_job: float = 1.0
-    """Processors the cluster sets aside for each run."""
+    """CPUs the cluster reserves for each run."""
 
     def __post_init__(self) -> None:
         if self.jobs < 1:
@@ -196,12 +196,12 @@ class TrialPlace:
             raise ConfigError(f"--cpus-per-job must be more than 0, not {self.cpus_per_job}")
 
     def check(self) -> None:
-        """Raise if the cluster is not to be had; nothing is started."""
+        """Raise if the cluster is not available; nothing is started."""
         check_cluster(ClusterConfig(address=self.cluster))
 
     @contextmanager
     def open(self) -> Iterator[Launch]:
-        """Yield how to start a command; on a cluster for as long as it is joined."""
+        """Yield the function that starts commands; it is valid inside the context."""
         if not self.cluster:
             yield Child
             return
@@ -210,4 +210,4 @@ class TrialPlace:
 
 
 HERE = TrialPlace()
-"""One run after the other on this machine."""
+"""This machine, one run after another."""

@@ -1,4 +1,4 @@
-"""The next experiment, begun from what the last one left: a short config and notes to fill in."""
+"""Creating the next experiment from a run: a short config and notes to fill in."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from longhaul.app.build.sources import (
     put_on,
     read_preset,
     resolve,
+    unflatten,
 )
 from longhaul.core.config import merge
 from longhaul.core.errors import ConfigError
@@ -30,26 +31,23 @@ from longhaul.runs.toml import write_toml
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Where the next experiment is, and how it is run."""
+    """The files of the next experiment and the command that runs it."""
 
     config: Path
     notes: Path
     command: str
 
     def as_text(self) -> str:
-        """Return one line for each of them."""
+        """Return one line for each."""
         return f"config    {self.config}\nnotes     {self.notes}\nrun it    {self.command}"
 
 
 def begin_experiment(path: Path, name: str, overrides: Sequence[str], out: Path) -> Begun:
-    """Write the config and the notes of the experiment after a run; never over existing ones."""
+    """Write the config and the notes of the experiment after a run; overwrite nothing."""
     run = gather(path)
     record = run.state.record
     name = slug(name or next_name(record.name))
-    changes = {key: new for key, (_, new) in preset_differences(run)[0].items()}
-    values: dict[str, Any] = {}
-    for key, value in changes.items():
-        values = merge(values, _nested(key, value))
+    values = unflatten({key: new for key, (_, new) in preset_differences(run)[0].items()})
     preset = preset_name(record.command)
     values = with_changes(values, overrides, task=record.task, preset=preset)
     config, notes = out / f"{name}.toml", out / f"{name}.md"
@@ -68,7 +66,7 @@ def begin_experiment(path: Path, name: str, overrides: Sequence[str], out: Path)
 def with_changes(
     values: dict[str, Any], overrides: Sequence[str], *, task: str, preset: str
 ) -> dict[str, Any]:
-    """Return the values with others on top; a config they cannot make is an error."""
+    """Return the values updated by overrides; raise if they are not a valid config."""
     before = merge(read_preset(find_kind(task), task, preset), values)
     after = before
     for override in overrides:
@@ -76,18 +74,18 @@ def with_changes(
         values, after = merge(values, change), put_on(after, change, task)
     if after.get("schedule") != before.get("schedule"):
         values = {**values, "schedule": after["schedule"]}
-    resolve(ConfigSources(task, preset=preset, flags=values))  # for its errors
+    resolve(ConfigSources(task, preset=preset, flags=values))  # raises if it is not valid
     return values
 
 
 def next_name(name: str) -> str:
-    """Return the name after this one: v7 becomes v8, `default` becomes default-2."""
+    """Return the next name: v7 becomes v8, `default` becomes default-2."""
     found = re.fullmatch(r"(.*?)(\d+)", name)
     return f"{found[1]}{int(found[2]) + 1}" if found else f"{name}-2"
 
 
 def make_notes(run: RunData, name: str, command: str, overrides: Sequence[str]) -> str:
-    """Return the notes, with what the last run's notebook says under learning and next steps."""
+    """Return the notes, with the sections Learning and Next steps of the last run's notebook."""
     notebook = run.directory.notebook
     before = notebook.read_text("utf-8") if notebook.exists() else ""
     learned, steps = section(before, "Learning"), section(before, "Next steps")
@@ -101,11 +99,3 @@ def make_notes(run: RunData, name: str, command: str, overrides: Sequence[str]) 
     }
     body = "\n\n".join(f"## {heading}\n\n{text}" for heading, text in parts.items())
     return f"# {run.state.record.task}: {name}\n\n{body}\n"
-
-
-def _nested(key: str, value: Any) -> dict[str, Any]:
-    nested: Any = value
-    for part in reversed(key.split(".")):
-        nested = {part: nested}
-    assert isinstance(nested, dict)
-    return nested

@@ -1,1 +1,1 @@
-"""Looking at runs and tasks from outside: listings, logs, repairs and the page."""
+"""Inspecting runs and tasks: listings, logs, repairs, replays and the live page."""

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from longhaul.app.build.text import columns
+from longhaul.app.build.text import columns, short
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.logs.follow import LogFollower, Row
@@ -25,7 +25,7 @@ COUNTERS = ("iteration", "env_steps", "episodes")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Rows of a run, with the counters and the asked-for metrics alone."""
+    """Rows of a run, with the counters and the selected metrics."""
 
     names: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]
@@ -69,8 +69,8 @@ def select_metrics(path: Path, patterns: Sequence[str], *, last: int = 0) -> Sel
         found = [name for name in known if fnmatchcase(name, pattern)]
         if not found and known:
             raise ConfigError(
-                f"no metric of {path} is called {pattern!r}{suggestion(pattern, known)}; "
-                "* stands for anything, as in 'rollout/*'"
+                f"no metric of {path} matches {pattern!r}{suggestion(pattern, known)}; "
+                "* matches any text, as in 'rollout/*'"
             )
         names |= dict.fromkeys(found)
     keep = {*COUNTERS, *names}
@@ -100,7 +100,7 @@ def tail_run(
     as_json: bool = False,
     wait: Callable[[float], None] = time.sleep,
 ) -> Iterator[str]:
-    """Yield the last lines of a log; following it, also those that come, until the run is over."""
+    """Yield the last lines of a log, and with `follow` new ones until the run ends."""
     run = RunDirectory(path)
     run.read_record()
     if log not in LOGS:
@@ -123,11 +123,7 @@ def _line(row: Row, *, as_json: bool) -> str:
     if as_json:
         return json.dumps(row)
     if "train/loss" not in row and "rollout/episodes" not in row:
-        return "  ".join(f"{name}={_said(value)}" for name, value in row.items())
+        return "  ".join(f"{name}={short(value)}" for name, value in row.items())
     words = [f"iteration {row.get('iteration')}", f"{row.get('env_steps', 0):,} steps"]
     words += [f"{label} {row[name]:{form}}" for label, name, form in SHOWN if name in row]
     return "  ".join(words)
-
-
-def _said(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""Mending a run's logs: told first, done only when asked, with everything kept aside."""
+"""Repairing a run's logs: listed first, changed only if asked, with backups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from longhaul.app.build.components import build_task
 from longhaul.app.build.config import RunConfig
@@ -23,13 +22,13 @@ from longhaul.runs.logs.segments import list_segments, read_log, replace_log, so
 
 LOGS = ("metrics", "timings", "episodes", "events", "sessions")
 AUDIT = "backfilled"
-"""The field of a mended row that says which counters were computed, and how."""
+"""The field of a repaired row that names the computed counters and their formula."""
 BY_ITERATION = frozenset({"metrics", "timings"})
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
-    """What is wrong with one log, and what it becomes."""
+class LogRepair:
+    """The damage of one log, and its repaired content."""
 
     log: str
     lines: int
@@ -40,39 +39,36 @@ class Mended:
     backfilled: int = 0
     damaged_segments: int = 0
     content: bytes = b""
-    """The mended log."""
+    """The repaired log."""
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing has to be done."""
-        return not (
-            self.garbage
-            or self.torn
-            or self.doubles
-            or self.disordered
-            or self.backfilled
-            or self.damaged_segments
-        )
+        """Whether there is no damage."""
+        return not any(self.damage().values())
 
-    def facts(self) -> dict[str, Any]:
-        """Return the counts."""
-        names = ("lines", "garbage", "torn", "doubles", "disordered", "backfilled")
-        return {name: getattr(self, name) for name in (*names, "damaged_segments")}
+    def damage(self) -> dict[str, int]:
+        """Return the count of each kind of damage."""
+        names = ("garbage", "torn", "doubles", "disordered", "backfilled", "damaged_segments")
+        return {name: getattr(self, name) for name in names}
+
+    def facts(self) -> dict[str, int]:
+        """Return all counts."""
+        return {"lines": self.lines, **self.damage()}
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was found in a run, and whether it was mended."""
+    """The damage in a run's logs, and whether it was repaired."""
 
     run: Path
-    logs: tuple[Mended, ...]
+    logs: tuple[LogRepair, ...]
     table: str
     applied: bool
     backups: tuple[Path, ...] = ()
 
     @property
     def is_sound(self) -> bool:
-        """Whether there was nothing to mend."""
+        """Whether there was no damage."""
         return all(log.is_sound for log in self.logs)
 
     def as_text(self) -> str:
@@ -81,12 +77,12 @@ class Repair:
             (one.log, *(str(int(value)) for value in one.facts().values())) for one in self.logs
         ]
         header = ("log", "lines", "garbage", "torn", "doubles", "order", "backfilled", "segments")
-        told = [columns(rows, header=header), f"metrics.parquet: {self.table}"]
+        lines = [columns(rows, header=header), f"metrics.parquet: {self.table}"]
         if self.applied:
-            told += [f"kept the log as it was: {path}" for path in self.backups]
+            lines += [f"backup of the old log: {path}" for path in self.backups]
         elif not self.is_sound:
-            told.append("nothing was changed; --apply mends the logs and keeps the old ones aside")
-        return "\n".join(told)
+            lines.append("nothing was changed; --apply repairs the logs and backs up the old ones")
+        return "\n".join(lines)
 
     def as_json(self) -> str:
         """Return the same for programs."""
@@ -104,14 +100,14 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """How steps follow from iterations in a run, for rows that lost their counter."""
+    """How to compute the steps of an iteration, for rows without that counter."""
 
     per_iteration: int
     formula: str
 
     @staticmethod
     def of(config: RunConfig) -> Counting:
-        """Return the rule of a configuration."""
+        """Return the formula for a configuration."""
         rows = build_task(config).envs.spec.rows
         envs, steps = config.num_envs, config.collect.num_steps
         return Counting(
@@ -120,7 +116,7 @@ class Counting:
         )
 
     def filled(self, row: Row) -> Row:
-        """Return the row with its steps, and a note of where they come from."""
+        """Return the row with its steps and the formula they were computed by."""
         iteration = row.get("iteration")
         if not isinstance(iteration, int) or isinstance(row.get("env_steps"), int):
             return row
@@ -136,7 +132,7 @@ class Counting:
 
 @dataclass(slots=True)
 class _Reading:
-    """What was read of a log so far."""
+    """The lines read so far."""
 
     rows: list[Row] = field(default_factory=list)
     lines: dict[bytes, None] = field(default_factory=dict)
@@ -145,7 +141,7 @@ class _Reading:
 
 
 def repair_run(whole: Run, *, apply: bool) -> Repair:
-    """Look at a run's logs, mend them if asked, and make metrics.parquet anew."""
+    """Check a run's logs; if asked, repair them and rebuild metrics.parquet."""
     run = whole.directory
     with RunLock(run.lock, Clocks()):
         counting = Counting.of(whole.config)
@@ -161,18 +157,18 @@ def repair_run(whole: Run, *, apply: bool) -> Repair:
         return Repair(run.path, logs, table, apply, tuple(backups))
 
 
-def examine(path: Path, filled: Callable[[Row], Row]) -> Mended:
-    """Return what is wrong with a log, with its mended content; reads and changes nothing."""
+def examine(path: Path, filled: Callable[[Row], Row]) -> LogRepair:
+    """Return the damage of a log with its repaired content; changes nothing."""
     name = path.stem
     if not path.exists() and not list_segments(path):
-        return Mended(name, 0)
+        return LogRepair(name, 0)
     content = read_log(path)
     *whole, rest = content.split(b"\n")
     reading = _Reading()
     for line in whole:
         _take(line, reading)
     if rest and parse_row(rest) is not None:
-        _take(rest, reading)  # only its end is missing
+        _take(rest, reading)  # only the line break is missing
     rows = [filled(row) for row in reading.rows] if name == "metrics" else reading.rows
     backfilled = sum(new is not old for new, old in zip(rows, reading.rows, strict=True))
     numbers = [row["iteration"] for row in rows if isinstance(row.get("iteration"), int)]
@@ -183,7 +179,7 @@ def examine(path: Path, filled: Callable[[Row], Row]) -> Mended:
         rows = sorted(rows, key=lambda row: row.get("iteration", 0))
     kept = {id(row): line for row, line in zip(reading.rows, reading.lines, strict=True)}
     lines = [kept[id(row)] + b"\n" if id(row) in kept else encode_row(row) for row in rows]
-    return Mended(
+    return LogRepair(
         name,
         lines=len(rows),
         garbage=reading.garbage,
@@ -222,7 +218,7 @@ def _is_damaged(path: Path) -> bool:
 
 
 def remake_table(run: RunDirectory, *, apply: bool) -> str:
-    """Make metrics.parquet anew, if there is something to make it with; tell in words."""
+    """Rebuild metrics.parquet if asked and possible; return its state in words."""
     if importlib.util.find_spec("pyarrow") is None:
         return "pyarrow is not installed (extra 'parquet')"
     from longhaul.runs.logs.table import count_rows, rebuild_table
@@ -231,6 +227,6 @@ def remake_table(run: RunDirectory, *, apply: bool) -> str:
         there = count_rows(run.metrics_table)
         return "unreadable or missing" if there is None else f"{there} rows"
     try:
-        return f"made anew with {rebuild_table(run)} rows"
+        return f"rebuilt with {rebuild_table(run)} rows"
     except (LonghaulError, OSError) as error:
-        return f"could not be made: {error}"
+        return f"could not be rebuilt: {error}"

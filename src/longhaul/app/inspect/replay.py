@@ -1,23 +1,32 @@
-"""Showing what a changed schedule would have decided in a recorded run."""
+"""Replaying a recorded run: with a changed schedule, or with the rules for hints."""
 
 from __future__ import annotations
 
 import json
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from longhaul.app.build.components import build_schedule, build_settings, build_task
+from longhaul.app.build.hints import build_hints
+from longhaul.app.build.metrics import TIMINGS, declares
 from longhaul.app.build.sources import from_values, parse_override, put_on, read_toml, to_values
-from longhaul.app.build.text import columns
+from longhaul.app.build.text import columns, short
 from longhaul.app.evaluation.load import Run
+from longhaul.core.control import Progress
+from longhaul.core.hint import HINT_EVENT, Hint
+from longhaul.hints.advisor import replay as replay_rules
+from longhaul.runs.directory import RunDirectory
 from longhaul.runs.logs.jsonl import read_rows
+from longhaul.runs.reader import read_checkpoints, read_events, read_metrics, read_sessions
 from longhaul.schedule.replay import Replayed, recorded_moves, replay
 
 
 def replay_run(run: Run, *, file: Path | None, overrides: Sequence[str], as_json: bool) -> str:
-    """Return the decisions of a changed schedule over a run's metrics, beside the recorded ones."""
+    """Return the decisions of a changed schedule over a run's metrics, and the recorded ones."""
     values = to_values(run.config)
     task_name = run.config.task
     if file is not None:
@@ -34,22 +43,101 @@ def replay_run(run: Run, *, file: Path | None, overrides: Sequence[str], as_json
     if not decided:
         return f"{len(rows)} iterations replayed: this schedule would have changed nothing"
     counts = Counter(line.agreement for line in decided)
-    told = ", ".join(f"{count} {agreement}" for agreement, count in counts.items())
+    agreements = ", ".join(f"{count} {agreement}" for agreement, count in counts.items())
     header = ("iteration", "controller", "setting", "would be", "was", "verdict", "why")
     table = columns([_row(line) for line in decided], header=header)
-    return f"{table}\n\n{len(rows)} iterations replayed: {told}"
+    return f"{table}\n\n{len(rows)} iterations replayed: {agreements}"
 
 
 def _row(line: Replayed) -> tuple[str, ...]:
-    setting = next((move.setting for move in (line.move, line.recorded) if move is not None), "")
-    would = "" if line.move is None else f"{_short(line.move.old)} -> {_short(line.move.new)}"
-    was = (
-        ""
-        if line.recorded is None
-        else f"{_short(line.recorded.old)} -> {_short(line.recorded.new)}"
+    moves = (line.move, line.recorded)
+    setting = next((move.setting for move in moves if move is not None), "")
+    would, was = (
+        "" if move is None else f"{short(move.old)} -> {short(move.new)}" for move in moves
     )
     return (str(line.iteration), line.controller, setting, would, was, line.agreement, line.why)
 
 
-def _short(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+WIDTH = 96
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedHints:
+    """Hints that the rules give for a run's logs, and those recorded during the run."""
+
+    run: str
+    rules: int
+    iterations: int
+    hints: tuple[tuple[Progress, Hint], ...]
+    recorded: frozenset[tuple[int, str]]
+    """Iteration and rule of every hint in the run's own logs."""
+
+    @property
+    def differences(self) -> list[str]:
+        """Hints that only the replay gives, and hints that only the run gave."""
+        found = {(progress.iteration, hint.rule) for progress, hint in self.hints}
+        return [
+            f"{words}: {', '.join(f'{rule} at {iteration}' for iteration, rule in sorted(hints))}"
+            for words, hints in (
+                ("not given during the run", found - self.recorded),
+                ("given during the run, but not by these rules and logs", self.recorded - found),
+            )
+            if hints
+        ]
+
+    def as_text(self) -> str:
+        """Return the hints in the order they came."""
+        head = f"{self.run}: {self.rules} rules over {self.iterations:,} iterations"
+        if not self.hints:
+            return "\n".join([f"{head}: no hints", *self.differences])
+        blocks = [head]
+        for progress, hint in self.hints:
+            place = f"iteration {progress.iteration:,}, {progress.env_steps:,} steps: {hint.rule}"
+            text = textwrap.fill(
+                hint.text, WIDTH, initial_indent="  ", subsequent_indent="  ",
+                break_on_hyphens=False, break_long_words=False,
+            )  # fmt: skip
+            blocks.append(f"{place}\n{text}")
+        return "\n\n".join([*blocks, *self.differences])
+
+    def as_json(self) -> str:
+        """Return the hints for programs."""
+        rows: list[dict[str, Any]] = [
+            {"iteration": progress.iteration, "env_steps": progress.env_steps, **hint.as_row()}
+            for progress, hint in self.hints
+        ]
+        return json.dumps(
+            {"run": self.run, "rules": self.rules, "hints": rows, "differences": self.differences}
+        )
+
+
+def replay_hints(run: Run) -> ReplayedHints:
+    """Return the hints that the rules of a run's config give for its recorded metrics."""
+    directory = run.directory
+    hints = build_hints(run.config, run.task, device_of(directory, run.config.device))
+    rows = list(read_metrics(directory).rows)
+    logged = (*read_events(directory).rows, *read_sessions(directory).rows)
+    return ReplayedHints(
+        run=str(run.path),
+        rules=len(hints.rules),
+        iterations=len(rows),
+        hints=tuple(replay_rules(hints, rows, is_timing)),
+        recorded=frozenset(
+            (int(row.get("iteration", 0)), str(row.get("rule", "")))
+            for row in logged
+            if row.get("event") == HINT_EVENT
+        ),
+    )
+
+
+def is_timing(name: str) -> bool:
+    """Whether a metric depends on a clock."""
+    return any(declares(metric, name) for metric in TIMINGS)
+
+
+def device_of(run: RunDirectory, otherwise: str) -> str:
+    """Return the device of the run's newest checkpoint."""
+    for entry in read_checkpoints(run):
+        if entry.manifest is not None:
+            return entry.manifest.facts.get("device", otherwise)
+    return otherwise

@@ -1,4 +1,4 @@
-"""What is in a run, a checkpoint or a folder of runs."""
+"""Facts about runs, checkpoints and tasks."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def inspect_path(path: Path, *, as_json: bool) -> str:
 
 
 def checkpoint_facts(path: Path) -> dict[str, Any]:
-    """Return what a checkpoint holds after checking every byte of it."""
+    """Return the contents of a checkpoint after verifying every byte."""
     try:
         manifest = verify(path)
     except CheckpointError as error:
         raise CheckpointError(f"{path} cannot be used: {error}") from error
-    # Imported here, because it takes torch and with it seconds, which a run's facts do not need.
+    # Imported late: torch takes seconds to import, and the facts of a run do not need it.
     from longhaul.app.evaluation.load import load_named
 
     return {
@@ -73,7 +73,7 @@ def checkpoint_facts(path: Path) -> dict[str, Any]:
 
 
 def parameter_facts(weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return how many numbers the policy has, and how those of each tensor are spread."""
+    """Return the number of parameters, and statistics of each tensor."""
     tensors = {}
     for name, tensor in weights.items():
         numbers = tensor.detach().double()
@@ -92,7 +92,7 @@ def parameter_facts(weights: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def _spread_words(facts: Mapping[str, Any]) -> str:
-    """Return the spread of one tensor in a line."""
+    """Return the statistics of one tensor in a line."""
     odd = f", {facts['not_finite']} NOT FINITE" if facts["not_finite"] else ""
     return (
         f"{facts['dtype']} {facts['shape']} mean {facts['mean']:.3g} std {facts['std']:.3g} "
@@ -101,7 +101,7 @@ def _spread_words(facts: Mapping[str, Any]) -> str:
 
 
 def run_facts(directory: RunDirectory) -> dict[str, Any]:
-    """Return how a run stands."""
+    """Return status, progress and checkpoints of a run."""
     run = read_run(directory)
     rows = read_metrics(directory).rows
     last = rows[-1] if rows else {}
@@ -127,7 +127,7 @@ def run_facts(directory: RunDirectory) -> dict[str, Any]:
 
 
 def _soundness(path: Path) -> str:
-    """Return `whole` after reading every byte of a checkpoint, or what is wrong with it."""
+    """Return `whole` if every byte of a checkpoint is verified, else its damage."""
     try:
         verify(path)
     except CheckpointError as error:
@@ -156,7 +156,7 @@ SHORT = {Source.FINAL: "final", Source.EVALUATION: "evaluation", Source.TRAINING
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """What one looks for in a list of runs."""
+    """One line in the list of runs."""
 
     run: str
     task: str
@@ -165,11 +165,11 @@ class RunLine:
     status: str
     steps: int
     score: float | None
-    """The last evaluation, else the training return: `source` says which."""
+    """The last evaluation, else the training return, as `source` indicates."""
     source: Source | None
     measured_by: str
     interval: tuple[float, float] | None
-    """The 95 % confidence interval of the score, where it is known."""
+    """The 95 % confidence interval of the score, if known."""
     target: float | None
     solved: bool | None
     best_evaluation: float | None
@@ -213,7 +213,7 @@ def list_runs(root: Path, *, task: str, as_json: bool) -> str:
 
 
 def describe(run: RunData) -> RunLine:
-    """Return one run in short."""
+    """Return the line of one run."""
     record, reached, best = run.state.record, run.reached, run.best
     interval = None
     if reached is not None and reached.low is not None and reached.high is not None:
@@ -259,7 +259,7 @@ def list_tasks(*, as_json: bool) -> str:
 
 
 def show_config(config: RunConfig, *, as_json: bool) -> str:
-    """Return a configuration as TOML that reads back to itself, or as JSON."""
+    """Return a configuration as TOML that `--config` accepts, or as JSON."""
     values = to_values(config)
     return json.dumps(values) if as_json else write_toml(values).rstrip("\n")
 
@@ -272,7 +272,7 @@ def list_tools() -> str:
 
 
 def run_tool(task: str, name: str, arguments: Sequence[str]) -> str:
-    """Run a tool with the arguments the user wrote after its name; return what it tells."""
+    """Run a tool with the given arguments and return its output."""
     kind = find_kind(task)
     tools = {tool.name: tool for tool in kind.tools}
     if name not in tools:

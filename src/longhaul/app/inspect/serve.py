@@ -18,7 +18,7 @@ def serve_runs(
     token: str,
     allowed_hosts: Sequence[str],
 ) -> None:
-    """Serve the page until a signal; `notify` hears where it is."""
+    """Serve the page until a signal; its address is passed to `notify`."""
     missing = [name for name in ("starlette", "uvicorn") if not importlib.util.find_spec(name)]
     if missing:
         raise ConfigError(
@@ -27,8 +27,8 @@ def serve_runs(
         )
     from longhaul.web.server import Address, Service, serve
 
-    def say(address: Address) -> None:
+    def show_address(address: Address) -> None:
         notify(f"the page of {root}: {address.as_text()}")
-        notify("stop it with Ctrl-C; the runs do not notice")
+        notify("stop it with Ctrl-C; the runs are not affected")
 
-    serve(Service(root, host, port, token, tuple(allowed_hosts)), say)
+    serve(Service(root, host, port, token, tuple(allowed_hosts)), show_address)

@@ -1,1 +1,1 @@
-"""One process's share of a run: start, train, monitor, finish."""
+"""A session, one process that trains a run: start, train, monitor, finish."""

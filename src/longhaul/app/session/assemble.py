@@ -1,4 +1,4 @@
-"""Putting the parts of a run together, each complete when it is made."""
+"""Assembling the parts of a run, each complete when it is made."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from longhaul.app.build.faults import FaultLog
 from longhaul.app.build.hints import build_hints
 from longhaul.app.build.memory import check_disk_room
 from longhaul.app.build.metrics import schema_file, unmeasured_metrics
+from longhaul.app.build.text import last_line
 from longhaul.app.evaluation.load import Agent, Run, find_weights, load_exported
 from longhaul.app.session.display import Display
 from longhaul.app.session.monitoring import TimeLeft
@@ -56,12 +57,12 @@ from longhaul.runs.reader import read_checkpoints
 from longhaul.runs.recorder import Recorder, Restoration
 
 
-def begin_with(
+def load_initial_weights(
     config: RunConfig, run: RunDirectory, notify: Callable[[str], None], policy: Policy
 ) -> None:
-    """Give the policy the weights that `start_from` names, unless the run has checkpoints itself.
+    """Load the weights that `start_from` names, unless the run has checkpoints itself.
 
-    A run that goes on needs them no more: they may be gone by then.
+    A resumed run does not need them, and they may have been deleted since.
     """
     if not config.start_from or read_checkpoints(run):
         return
@@ -74,30 +75,30 @@ def begin_with(
             else loaded.states["learner"]["policy"]
         )
     except (LookupError, RuntimeError, TypeError) as error:
-        reason = str(error).strip().splitlines()[-1].strip()
         raise ConfigError(
-            f"start_from = {config.start_from!r}: its network is another one ({reason}); take the "
-            "same task options and the same [policy], or leave start_from empty"
+            f"start_from = {config.start_from!r}: its network has a different architecture "
+            f"({last_line(error)}); use the same task options and the same [policy], or leave "
+            "start_from empty"
         ) from error
-    notify(f"beginning with the weights of {place if loaded is None else loaded.path}")
+    notify(f"starting with the weights of {place if loaded is None else loaded.path}")
 
 
 NOT_DETERMINISTIC = (
     "env.order = 'first-come': this run is not deterministic; which environments act together "
-    "depends on timing, so that a resumed run is statistically the same but not bit for bit"
+    "depends on timing, so a resumed run is statistically the same but not bit for bit"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltRun:
-    """A run that can be trained."""
+    """The parts of a run, ready to train."""
 
     parts: Parts
     settings: Settings
-    """What the first iteration of a new run has."""
+    """The settings of a new run's first iteration."""
     tracking: Tracking
     training: ExitStack
-    """Ends what only training needs: environments and helping learners."""
+    """Closes what only training needs: environments and following learners."""
 
 
 def assemble(session: Session) -> BuiltRun:
@@ -106,7 +107,7 @@ def assemble(session: Session) -> BuiltRun:
     monitoring, note = session.monitoring, session.log.note
     keep_config(session.run)
     session.sample_resources()
-    # Whoever asks the run for its task from now on gets the checked one.
+    # From now on `run.task` is the checked task.
     task = check_task(config, session.run.task, notify)
     session.run = run = Run(session.run.directory, config=config, task=task)
     if config.env.order == "first-come":
@@ -114,7 +115,7 @@ def assemble(session: Session) -> BuiltRun:
     initial = build_settings(config, task)
     schedule = build_schedule(config, task, initial)
     policy = build_policy(config, task, session.device)
-    begin_with(config, run.directory, notify, policy)
+    load_initial_weights(config, run.directory, notify, policy)
     summary = Summary(task.summarize, window=config.collect.window)
     replay = build_replay(config, task, notify, monitoring.timer)
     training = session.stack.enter_context(ExitStack())
@@ -137,7 +138,7 @@ def assemble(session: Session) -> BuiltRun:
         "hints": hints,
     }
     if replay is not None:
-        # A part of its own, because it may be many times the size of all others.
+        # A separate part, because it may be many times as large as all others.
         stateful["replay"] = replay
     recorder = build_recorder(session, stateful)
     keep_panels(run.directory, task, initial)
@@ -160,7 +161,7 @@ def assemble(session: Session) -> BuiltRun:
 
 
 def build_recorder(session: Session, stateful: Mapping[str, Stateful]) -> Recorder:
-    """Return what writes the run's logs and checkpoints of its stateful parts."""
+    """Return the recorder, which writes logs and checkpoints of the stateful parts."""
     run, config, task = session.run, session.run.config, session.run.task
     facts = {
         "tier": task.envs.spec.tier.value,
@@ -194,7 +195,7 @@ def session_listeners(session: Session) -> list[RunListener]:
 
 
 def show(session: Session, recorder: Recorder) -> None:
-    """Open the display, let signals ask for checkpoints, and watch for stalls from now on."""
+    """Open the display, let signals request checkpoints, and start watching for stalls."""
     run = session.run
     session.monitoring.guard(session.stack, session.log.note)
     session.signals.on_checkpoint = recorder.request
@@ -208,7 +209,7 @@ def show(session: Session, recorder: Recorder) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HintLog:
-    """Writes hints into the run's log of sessions."""
+    """Writes hints to sessions.jsonl."""
 
     note: WriteNote
 
@@ -220,7 +221,7 @@ class HintLog:
 
 
 class Announcement(RunListener):
-    """Says, once the run is restored and before it goes on, where it goes on from."""
+    """Reports the restored checkpoint and all warnings when training begins."""
 
     def __init__(
         self,
@@ -237,16 +238,16 @@ class Announcement(RunListener):
         self._warnings = warnings
 
     def begin(self, progress: Progress) -> None:
-        """Report the restoration and what is doubtful; trackers are tried as well."""
+        """Report the restoration, check the trackers, and show warnings."""
         found = self._recorder.restoration
-        tell_restoration(found, self._run.task.envs.spec.tier, self._display)
+        show_restoration(found, self._run.task.envs.spec.tier, self._display)
         self._tracking.check(self._display.notice, is_new=found.checkpoint is None)
         for warning in self._warnings:
             self._display.notice(warning)
 
 
-def tell_restoration(found: Restoration, tier: Tier, display: Display) -> None:
-    """Say which checkpoint the run goes on from, and which ones could not be used."""
+def show_restoration(found: Restoration, tier: Tier, display: Display) -> None:
+    """Show which checkpoint the run continues from, and which ones are damaged."""
     for damage in found.damaged:
         display.notice(f"checkpoint {damage.path.name} is damaged ({damage.reason}); left as it is")
     for problem in found.problems:

@@ -1,4 +1,4 @@
-"""The live panel: progress, speed, returns, losses, where the time goes, what happened."""
+"""The live panel: progress, speed, returns, losses, time per stage, hints and notices."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class LivePanel(Display):
         self._live.start()
 
     def write(self, progress: RunProgress, metrics: Metrics) -> None:
-        """Take in one iteration; the next redraw shows it."""
+        """Store one iteration; the next redraw shows it."""
         self._metrics |= metrics
         self._metrics["iteration"] = progress.iteration
         self._metrics["episodes"] = progress.episodes
@@ -95,22 +95,22 @@ class LivePanel(Display):
         self._bar.update(self._total, completed=progress.env_steps)
 
     def stage(self, name: str) -> None:
-        """Show what the run is doing now."""
+        """Show the current stage."""
         self._stage = name
 
     def advance(self, stage: str, done: int, total: int) -> None:
-        """Show how many episodes of a long stage are over."""
+        """Show how many episodes of a long stage are done."""
         self._stage = f"{stage}: {done} of {total} episodes"
 
     def notice(self, text: str) -> None:
-        """Show one happening: in the panel while it is open, as plain lines otherwise."""
+        """Show one message: in the panel while it is open, else as plain lines."""
         if self._live.is_started:
             self._notices.append(text)
         else:
             self._console.print(text, markup=False, highlight=False)
 
     def hint(self, progress: RunProgress, hint: Hint) -> None:
-        """Show the hint in the panel, the newest of its rule in place of older ones."""
+        """Show the hint in the panel; it replaces older hints of its rule."""
         self._hints.pop(hint.rule, None)
         self._hints[hint.rule] = f"{hint.text} (iteration {progress.iteration:,})"
 
@@ -151,7 +151,7 @@ class LivePanel(Display):
 
     @property
     def _room(self) -> int:
-        """The columns inside the panel that are right of a line's label."""
+        """Width of the panel without borders and labels."""
         return max(self._console.width - 4 - 8, 10)
 
     def _split(self) -> Text:
@@ -172,7 +172,7 @@ class LivePanel(Display):
 
 @contextmanager
 def quiet_control_keys() -> Iterator[None]:
-    """Keep the terminal from writing ^C into the panel when a person presses it."""
+    """Keep the terminal from echoing ^C into the panel."""
     if not sys.stdin.isatty():
         yield
         return

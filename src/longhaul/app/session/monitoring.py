@@ -1,4 +1,4 @@
-"""Watching over a run while it trains: its heartbeat, its stages, its workers, its stalls."""
+"""Monitoring a run while it trains: heartbeat, stages, workers and stalls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from longhaul.runs.monitor.watchdog import Reporting, Watchdog
 
 
 class Monitoring(RunListener):
-    """Everything that watches one process's share of a run."""
+    """All monitoring of one session."""
 
     def __init__(
         self, run: RunDirectory, config: WatchConfig, clocks: Clocks, display: Display
@@ -48,24 +48,24 @@ class Monitoring(RunListener):
         self._display.stage(stage)
 
     def advance(self, stage: str) -> None:
-        """Take note of progress inside a long stage, in the words of `stage`."""
+        """Record progress inside a long stage; `stage` describes it."""
         self.signal.advance()
         self.heartbeat.enter_stage(stage)
 
     def guard(self, stack: ExitStack, note: WriteNote) -> None:
-        """Look for stalls until the stack is left, and report them in the sessions."""
+        """Watch for stalls until the stack is closed, and report them in sessions.jsonl."""
         if self._config.enabled:
             reporting = Reporting(self._run.crash, self._display.notice, note, self.workers.groups)
             stack.enter_context(Watchdog(self.signal, self._config, reporting, self.clocks))
 
     def iteration(self, recorded: Recorded) -> None:
-        """Show the heartbeat how far the run is and how fast."""
+        """Update the heartbeat with progress and speed."""
         rates = {name: recorded.timings[name] for name in ("time/fps", "time/session_fps")}
         self.heartbeat.update(recorded.progress, rates)
 
 
 class TimeLeft(RunListener):
-    """Estimates how long a run will take at the speed of this process."""
+    """Estimates the remaining time of a run from the speed of this session."""
 
     def __init__(self, planned_steps: int, clock: Callable[[], float] = time.perf_counter) -> None:
         self._planned = planned_steps
@@ -74,16 +74,16 @@ class TimeLeft(RunListener):
         self._first = self._steps = 0
 
     def begin(self, progress: Progress) -> None:
-        """Count from here."""
+        """Start counting."""
         self._began = self._clock()
         self._first = self._steps = progress.env_steps
 
     def iteration(self, recorded: Recorded) -> None:
-        """Take note of the progress."""
+        """Record the progress."""
         self._steps = recorded.progress.env_steps
 
     def take(self) -> Metrics:
-        """Return the time left; nothing while there is no speed to go by."""
+        """Return the remaining time; empty before the first iteration."""
         done = self._steps - self._first
         if done <= 0:
             return {}
@@ -92,7 +92,7 @@ class TimeLeft(RunListener):
 
 
 def torch_memory() -> dict[str, float]:
-    """Return what torch has taken of every card it uses."""
+    """Return torch's memory on every GPU."""
     found = {}
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         for number in range(torch.cuda.device_count()):

@@ -1,4 +1,4 @@
-"""How the user wants a session to be carried out."""
+"""Options of a session; importing them does not import torch."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """How the user wants a run to be carried out."""
+    """Options of a session that are not part of the run's config."""
 
     as_json: bool = False
     quiet: bool = False
     require_gpu: bool = False
     report: bool = False
-    """Whether a finished run leaves films, plots and a report behind, as its config says."""
+    """Whether a finished run writes films, plots and a report, as its config specifies."""

@@ -1,4 +1,4 @@
-"""The main path of a run: set up, train, evaluate, report."""
+"""The main path of a session: set up, train, evaluate, report."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ FINAL_EVALUATION = "final evaluation"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the final evaluation found."""
+    """The result of the final evaluation."""
 
     found: Evaluated | SuiteReport
     score: Score
 
     @property
     def metrics(self) -> Metrics:
-        """The figures of the episodes the score is taken from."""
+        """The metrics of the episodes that the score comes from."""
         if isinstance(self.found, SuiteReport):
             return self.found.results[0].metrics
         return self.found.metrics
 
 
 def measure_final(session: Session, progress: Progress) -> Measured | None:
-    """Measure what was saved last, or the best where a suite picked it; None if not wanted."""
+    """Evaluate the latest checkpoint, or the best one if a suite selected it; None if disabled."""
     run, monitoring = session.run, session.monitoring
     evaluate = run.config.evaluate
     if evaluate.final_episodes == 0:
         return None
     picks = run.task.evaluation.suite is not None and evaluate.every_iterations > 0
-    # What is reported are other suites than the one that picked, so that picking gains nothing.
+    # Checkpoints are selected on a different suite, so selection does not bias the result.
     request = EvaluationRequest(
         checkpoint="best" if picks else "latest", episodes=evaluate.final_episodes
     )
@@ -62,33 +62,26 @@ def measure_final(session: Session, progress: Progress) -> Measured | None:
 
 
 def score_of(found: Evaluated | SuiteReport, progress: Progress) -> Score:
-    """Return the one figure of an evaluation: of a task with suites, that of its first."""
+    """Return the score of an evaluation; for a task with suites, that of its first suite."""
     if isinstance(found, Evaluated):
-        low, high = found.interval or (None, None)
-        return Score(
-            value=found.mean,
-            metric="eval/mean_reward",
-            source=Source.FINAL,
-            env_steps=progress.env_steps,
-            low=low,
-            high=high,
-            episodes=len(found.episodes),
-            target=found.solved,
-            checkpoint=found.checkpoint,
-        )
-    first = found.results[0]
-    low, high = first.intervals.get(found.score, (None, None))
+        metric, suite, played = "eval/mean_reward", "", found.episodes
+        value, interval = found.mean, found.interval
+    else:
+        first = found.results[0]
+        metric, suite, played = found.score, first.suite, first.episodes
+        value, interval = first.metrics[metric], first.intervals.get(metric)
+    low, high = interval or (None, None)
     return Score(
-        value=first.metrics[found.score],
-        metric=found.score,
+        value=value,
+        metric=metric,
         source=Source.FINAL,
         env_steps=progress.env_steps,
         low=low,
         high=high,
-        episodes=len(first.episodes),
+        episodes=len(played),
         target=found.solved,
         checkpoint=found.checkpoint,
-        suite=first.suite,
+        suite=suite,
     )
 
 
@@ -100,11 +93,11 @@ def run_session(
     task: Task | None = None,
     also_until: Until | None = None,
 ) -> Outcome:
-    """Take the run to its end, report included, or until it is stopped."""
+    """Train the run to its end, with evaluation and report, or until it is stopped."""
     with Session(directory, config, options, task) as session:
         with session.stage("set-up"):
             built = assemble(session)
-        with built.training, session.written_down():
+        with built.training, session.recording_failures():
             reason = train(built.parts, built.settings, session.until(also_until))
             session.reason = reason
             if reason not in DONE:
@@ -115,9 +108,9 @@ def run_session(
 
 
 def conclude(session: Session, built: BuiltRun) -> None:
-    """Measure and film a run that is trained, and write its report.
+    """Evaluate and film a trained run, and write its report.
 
-    It counts as finished before its report is written, which says so.
+    The run is marked finished before its report is written, because the report shows the status.
     """
     recorder, display, timer = built.parts.recorder, session.display, session.monitoring.timer
     wants_report = session.options.report and session.run.config.report.at_end

@@ -1,4 +1,4 @@
-"""A session: one process's share of a run, for as long as it holds the run's lock."""
+"""A session: one process that trains a run while it holds the run's lock."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ OUT_OF_MEMORY = "out of memory; lower num_envs, collect.num_steps or the size of
 
 
 class Session:
-    """Owns what a run needs around its parts: the lock, logs, monitoring, display and signals.
+    """Owns lock, logs, monitoring, display and signals of a run.
 
-    A request to stop ends it without an error; whatever else ends it early is written down.
+    A request to stop ends it without an error; any other early end is recorded as a failure.
     """
 
     display: Display
@@ -50,7 +50,7 @@ class Session:
     log: SessionLog
     device: torch.device
     stack: ExitStack
-    """Ends what is begun inside of the session, before the lock is given back."""
+    """Closes what is opened inside the session, before the lock is released."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Session:
             self.device = choose_device(
                 config.device, require_gpu=options.require_gpu, notify=self.display.notice
             )
-            stack.callback(self._say_how_to_continue)
+            stack.callback(self._show_how_to_continue)
             clocks = self.monitoring.clocks
             self.lock = stack.enter_context(RunLock(directory.lock, clocks))
             self.log = SessionLog(directory, clocks)
@@ -105,7 +105,7 @@ class Session:
         return Outcome(self.reason, 0 if self.reason in DONE else self.signals.exit_code)
 
     def sample_resources(self) -> None:
-        """Measure memory and load until the session ends."""
+        """Sample memory and load until the session ends."""
         sampler = ResourceSampler(
             self.run.directory.resources,
             self.monitoring.clocks,
@@ -115,7 +115,7 @@ class Session:
         self.monitoring.timer.add_gauge(self.stack.enter_context(sampler).take)
 
     def until(self, also: Until | None) -> Until:
-        """Return when training stops: at the run's end, by a signal, or when `also` says so."""
+        """Return the stop condition: the run's end, a signal, or `also`."""
         return first_of(
             lambda progress: self.signals.stop_reason,
             run_end(self.run.config),
@@ -124,13 +124,13 @@ class Session:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Do inside what can be done again from its beginning: a signal ends it at once."""
-        with self.written_down(), self.signals.ending_at_once(name):
+        """Run a stage that can be repeated from its start: a signal ends it immediately."""
+        with self.recording_failures(), self.signals.ending_at_once(name):
             yield
 
     @contextmanager
-    def written_down(self) -> Iterator[None]:
-        """Write down why, if what is inside does not come to its end."""
+    def recording_failures(self) -> Iterator[None]:
+        """Record status and reason if the inside raises."""
         directory = self.run.directory
         try:
             yield
@@ -155,7 +155,7 @@ class Session:
             (directory.crash / "traceback.txt").write_text(traceback.format_exc())
             raise
 
-    def _say_how_to_continue(self) -> None:
+    def _show_how_to_continue(self) -> None:
         if self.reason and self.reason not in DONE:
             self.display.notice(
                 f"{self.reason}; `longhaul resume {self.run.path}` continues this run"
@@ -163,7 +163,7 @@ class Session:
 
 
 def keep_config(run: Run) -> None:
-    """Write down the values that may change when a run goes on, for the next session."""
+    """Store values that changed on resume in config.toml, for the next session."""
     text = write_toml(to_values(run.config))
     if tomllib.loads(text) != read_toml(run.directory.config):
         with storage_errors(run.directory.config):

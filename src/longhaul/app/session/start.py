@@ -54,7 +54,7 @@ from longhaul.runs.toml import write_toml
 
 
 def show_plan(config: RunConfig, *, as_json: bool) -> str:
-    """Return the resolved configuration and the memory a run would take."""
+    """Return the resolved configuration and the memory plan of a run."""
     plan = memory_plan(config, build_checked(config))
     notices = [*folder_notice(config), *plan.notices, *filter(None, [plan.shortage()])]
     if as_json:
@@ -71,7 +71,7 @@ def show_plan(config: RunConfig, *, as_json: bool) -> str:
 @env_output()
 @keeping_tracebacks()
 def build_checked(config: RunConfig) -> Task:
-    """Return the task once its schedule, hints, network and replay were planned, for errors."""
+    """Return the task after building schedule, hints, network and replay plan, for errors."""
     check_trackers(config.track)
     task = build_task(config)
     schedule = build_schedule(config, task, build_settings(config, task))
@@ -85,7 +85,7 @@ def build_checked(config: RunConfig) -> Task:
 
 
 def begin_run(config: RunConfig, root: Path) -> Start:
-    """Make the directory of a new run; a bad task, schedule or network leaves none behind."""
+    """Create the directory of a new run, after its task, schedule and network were checked."""
     task = build_checked(config)
     memory_plan(config, task).demand_room()
     record = begin_record(
@@ -95,7 +95,7 @@ def begin_run(config: RunConfig, root: Path) -> Start:
 
 
 def find_run(path: Path, *, total_timesteps: int | None, overrides: Sequence[str]) -> Start:
-    """Return the run in `path` with its config, for longer if asked."""
+    """Return the run in `path` with its config, updated by the given values."""
     run = RunDirectory(path)
     run.read_record()
     values = read_toml(run.config)
@@ -113,15 +113,15 @@ def find_run(path: Path, *, total_timesteps: int | None, overrides: Sequence[str
 
 
 def changed_keys(run: RunDirectory, config: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Return the keys that would make it another run, with the run's and the asked-for value."""
-    # Read as a whole config, so that a key its version did not have yet means its default.
+    """Return the keys that would make it a different run, with the old and the new value."""
+    # Read as a whole config: a key that its version did not have has its default.
     kept = Run(run).config
     before, asked_for = (tomllib.loads(write_toml(to_values(one))) for one in (kept, config))
     return differences(before, asked_for)
 
 
 def check_same(run: RunDirectory, config: RunConfig) -> None:
-    """Refuse to continue a run with a configuration that would make it another run."""
+    """Raise if the configuration would make it a different run."""
     if changed := changed_keys(run, config):
         listed = ", ".join(
             f"{key}: {value_words(old)} -> {value_words(new)}"
@@ -135,7 +135,7 @@ def check_same(run: RunDirectory, config: RunConfig) -> None:
 
 CHOICES = ("same", "auto", "never")
 FRESH_SECONDS = 120.0
-"""A heartbeat younger than this is that of a trainer that lives, on whatever machine."""
+"""A trainer with a heartbeat younger than this counts as alive, on any machine."""
 MOST_DIFFERENCES = 3
 SHORT = 12
 """Digits of a fingerprint that are shown."""
@@ -143,23 +143,23 @@ SHORT = 12
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A run that is to be trained, with the task if it was built already."""
+    """A run to train, with the task if it was built already."""
 
     directory: RunDirectory
     config: RunConfig
     task: Task | None = None
     is_over: bool = False
-    """Whether the run has already come to the end that is asked for."""
+    """Whether the run already has the requested length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The run to go on with, if any, and what is to be told about the choice."""
+    """The run to continue, if any, and the reasons for the choice."""
 
     run: RunDirectory | None
     is_over: bool
-    """Whether that run has already come to the end that is asked for."""
-    told: tuple[str, ...]
+    """Whether that run already has the requested length."""
+    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +171,12 @@ class _Candidate:
 
 
 def fingerprint(config: RunConfig) -> str:
-    """Return a short name for everything in a config that makes it this run and no other."""
+    """Return a short hash of all config values that identify a run."""
     return identity(config)["config"][:SHORT]
 
 
 def folder_notice(config: RunConfig) -> list[str]:
-    """Return the sentence about a name that cannot be a folder's, none for one that can."""
+    """Return a notice if the run's folder cannot have the run's name."""
     if slug(config.name) == config.name.lower():
         return []
     return [f"the folder of run {config.name!r} is named {slug(config.name)!r}"]
@@ -185,7 +185,7 @@ def folder_notice(config: RunConfig) -> list[str]:
 def start_or_resume(
     config: RunConfig, root: Path, *, choice: str, notify: Callable[[str], None]
 ) -> Start:
-    """Return the run that `--resume` means, a new one if there is none to continue."""
+    """Return the run that `--resume` selects, or a new one if there is none to continue."""
     check_cluster(config.cluster)
     for notice in folder_notice(config):
         notify(notice)
@@ -196,14 +196,14 @@ def start_or_resume(
             return begin_run(config, root)
         case "auto":
             match = find_match(root, config)
-            for line in match.told:
+            for line in match.reasons:
                 notify(f"--resume auto: {line}")
             if match.run is None:
                 return begin_run(config, root)
             return Start(match.run, config, is_over=match.is_over)
     raise ConfigError(
-        f"--resume {choice!r} is not known{suggestion(choice, CHOICES)}; use one of "
-        f"{', '.join(CHOICES)}, or `longhaul resume RUN` for a certain run"
+        f"unknown --resume {choice!r}{suggestion(choice, CHOICES)}; use one of "
+        f"{', '.join(CHOICES)}, or `longhaul resume RUN` for a specific run"
     )
 
 
@@ -212,7 +212,7 @@ def _same_run(config: RunConfig, root: Path) -> Start:
     check_trackers(config.track)
     run = find_unfinished(root, config.task, config.name, config.seed)
     if run is not None and not has_saved(run) and changed_keys(run, config):
-        run = None  # it never came to a checkpoint, so there is nothing to continue
+        run = None  # it has no checkpoint, so there is nothing to continue
     if run is None:
         return begin_run(config, root)
     check_same(run, config)
@@ -220,46 +220,46 @@ def _same_run(config: RunConfig, root: Path) -> Start:
 
 
 def find_match(root: Path, config: RunConfig, *, wall: Callable[[], float] = time.time) -> Match:
-    """Return the newest run of this task, name and fingerprint inside `root` that is ours.
+    """Return this user's newest run of this task, name and fingerprint inside `root`.
 
-    One that another trainer holds is never taken, nor is another run begun beside it: that ends
-    with `LockedError`, because what is asked for is already under way. One whose checkpoints are
-    gone ends with `CheckpointError`.
+    If another trainer holds it, `LockedError` is raised: the requested run is already training.
+    If its checkpoints are gone, `CheckpointError` is raised.
     """
     wanted = fingerprint(config)
     looked = _candidates(root, config, wall)
     fitting = [one for one in looked if not one.refusal]
-    told = [f"{one.run.path.name}: not taken, {one.refusal}" for one in looked if one.refusal]
+    reasons = [f"{one.run.path.name}: not taken, {one.refusal}" for one in looked if one.refusal]
     alive = next((one for one in fitting if one.is_alive), None)
     if alive is not None:
         holder = read_holder(alive.run.lock)
         who = f"process {holder.pid} on {holder.host}" if holder is not None else "another process"
         raise LockedError(
-            f"{alive.run.path} is the run of this name and config ({wanted}), and {who} trains it; "
-            "wait for it to end, or give another --name"
+            f"{alive.run.path} has this name and config ({wanted}), and {who} is training it; "
+            "wait until it ends, or give another --name"
         )
     for one in reversed(fitting):
         check_checkpoints(one.run)
         is_over = one.record.status is Status.FINISHED and not _is_longer(one.run, config)
-        what = "is already finished" if is_over else f"goes on ({one.record.status.value} before)"
-        told.append(f"{one.run.path.name}: matches name and config ({wanted}), {what}")
-        return Match(one.run, is_over, tuple(told))
-    told.append(
-        f"no run of {config.task} called {config.name!r} with this config ({wanted}) in {root}; "
-        "a new one begins"
+        status = one.record.status.value
+        what = "is already finished" if is_over else f"is continued (it was {status})"
+        reasons.append(f"{one.run.path.name}: matches name and config ({wanted}), {what}")
+        return Match(one.run, is_over, tuple(reasons))
+    reasons.append(
+        f"no run of {config.task} named {config.name!r} with this config ({wanted}) in {root}; "
+        "starting a new one"
     )
-    return Match(None, is_over=False, told=tuple(told))
+    return Match(None, is_over=False, reasons=tuple(reasons))
 
 
 def _candidates(root: Path, config: RunConfig, wall: Callable[[], float]) -> list[_Candidate]:
-    """Return the runs of this task and name, oldest first, with what speaks against each."""
+    """Return the runs of this task and name, oldest first, each with the reason against it."""
     folder, found = root / slug(config.task), []
     for run in list_run_directories(folder):
         try:
             record = run.read_record()
         except ConfigError:
             if slug(config.name) in run.path.name:
-                raise  # starting afresh beside it would hide it
+                raise  # a new run beside it would hide it
             continue
         if record.name != config.name:
             continue
@@ -269,9 +269,9 @@ def _candidates(root: Path, config: RunConfig, wall: Callable[[], float]) -> lis
 
 
 def _refusal(root: Path, run: RunDirectory, record: RunRecord, config: RunConfig) -> str:
-    """Return why a run of this name is not the one that is asked for; empty if it is."""
+    """Return why a run of this name is not the requested one; empty if it is."""
     if not run.path.resolve().is_relative_to(root.resolve()):
-        return f"it lies outside of {root}"
+        return f"it is outside of {root}"
     owner = run.path.stat().st_uid
     if owner != os.getuid():
         return f"it belongs to {user_name(owner)}"
@@ -290,9 +290,9 @@ def _refusal(root: Path, run: RunDirectory, record: RunRecord, config: RunConfig
 
 
 def is_held(run: RunDirectory, wall: Callable[[], float]) -> bool:
-    """Whether a trainer is at work: it holds the lock, or its heart beats on another machine.
+    """Whether a trainer holds the lock, or has a fresh heartbeat from another host.
 
-    Not every shared disk shares its locks, so a young heartbeat of another host counts as well.
+    Not every shared disk shares its locks, so a fresh heartbeat of another host counts as well.
     """
     if is_locked(run.lock):
         return True
@@ -304,13 +304,13 @@ def is_held(run: RunDirectory, wall: Callable[[], float]) -> bool:
 
 
 def _is_longer(run: RunDirectory, config: RunConfig) -> bool:
-    """Whether more steps are asked for than the run was to take."""
+    """Whether the config has more steps than the run's own."""
     kept = Run(run).config
     return not config.total_iterations and config.total_timesteps > kept.total_timesteps
 
 
 def user_name(number: int) -> str:
-    """Return what a user of this machine is called."""
+    """Return the name of a user of this machine."""
     try:
         return f"user {pwd.getpwuid(number).pw_name}"
     except KeyError:

@@ -1,4 +1,4 @@
-"""The trackers a run was asked to feed, put together and told of."""
+"""Building the experiment trackers of a run, and reporting their problems."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from longhaul.runs.track.tracker import (
 )
 
 MOST_WEIGHTS = 100_000
-"""Numbers of one tensor that a histogram is made of."""
+"""Numbers of one tensor that go into a histogram."""
 
 
 def check_trackers(config: TrackConfig) -> None:
-    """Refuse a tracker whose package is missing, before the run begins."""
+    """Raise if the package of a tracker is missing, before the run begins."""
     for name in config.to:
         kind = TRACKERS[name]
         if importlib.util.find_spec(kind.package) is None:
@@ -64,34 +64,34 @@ class Tracking:
         )
 
     def check(self, notify: Callable[[str], None], *, is_new: bool) -> None:
-        """Wait until all are open; one that cannot be is an error, before the first step is taken.
+        """Wait until all are open; for a new run, one that cannot be opened is an error.
 
-        A run that goes on is not stopped by an outage when nobody may be there to read of it: it
-        is told at once, and the tracker is tried again every minute.
+        An outage does not stop a resumed run, which may start unattended: it is reported, and the
+        tracker is retried every minute.
         """
         for name, tracker in self._trackers.items():
             problem = tracker.opening_problem()
             if problem is None:
-                notify(f"{name} does not answer; the run goes on and sends it everything later")
+                notify(f"{name} does not answer; the run continues and sends the data later")
             elif problem and is_new:
-                self._trackers.pop(name).close()  # the error says all there is to say
+                self._trackers.pop(name).close()  # without a second report by `finish`
                 raise UnusableTrackerError(name, problem)
             elif problem:
-                notify(f"{UnusableTrackerError(name, problem)}; it is tried again every minute")
+                notify(f"{UnusableTrackerError(name, problem)}; it is retried every minute")
 
     def film(self, progress: Progress, rank: int, path: Path) -> None:
-        """Show a film of an evaluation everywhere; its rank, 1 for the worst episode, names it."""
+        """Send a film of an evaluation to all trackers, named by its rank; 1 is the worst."""
         for tracker in self._trackers.values():
             tracker.film(progress, f"eval/film_rank{rank}", path)
 
     def conclude(self, progress: Progress, metrics: Metrics) -> None:
-        """Show the final evaluation everywhere, at the run's last step."""
+        """Send the final evaluation to all trackers, at the run's last step."""
         scalars = {**metrics, **alias_curves(self._aliases, metrics)}
         for tracker in self._trackers.values():
             tracker.conclude(progress, scalars)
 
     def finish(self, note: WriteNote, notify: Callable[[str], None]) -> None:
-        """Wait for all, then say and write down what one did not get; once is enough."""
+        """Wait for all trackers, then report and record lost points; a second call does nothing."""
         trackers, self._trackers = self._trackers, {}
         for name, tracker in trackers.items():
             tracker.close()
@@ -113,7 +113,7 @@ class Tracking:
 
 
 def begin_tracking(run: Run, policy: Policy, clocks: Clocks) -> Tracking:
-    """Return the asked-for trackers, which follow the run as listeners."""
+    """Return the configured trackers, which follow the run as listeners."""
     config, task, track = run.config, run.task, run.config.track
     keeper = table_keeper(run.directory, config, task, clocks)
     if not track.to:
@@ -139,7 +139,7 @@ def begin_tracking(run: Run, policy: Policy, clocks: Clocks) -> Tracking:
 def table_keeper(
     run: RunDirectory, config: RunConfig, task: Task, clocks: Clocks
 ) -> BackgroundTracker | None:
-    """Return who keeps metrics.parquet current; nobody without pyarrow, which is an extra."""
+    """Return the listener that keeps metrics.parquet current; None without pyarrow."""
     if not config.log.table or importlib.util.find_spec("pyarrow") is None:
         return None
     from longhaul.runs.logs.table import TableKeeper
@@ -151,7 +151,7 @@ def table_keeper(
 
 
 def subject_of(run: RunDirectory, config: RunConfig, task: Task) -> Subject:
-    """Return how the run is introduced."""
+    """Return the run's description for trackers."""
     meanings = {metric.name: metric.described for metric in declared_metrics([task])}
     return Subject(run.path, config.task, config.name, config.seed, to_values(config), meanings)
 
@@ -182,7 +182,7 @@ class TrackerKind:
     extra: str
     """The extra of longhaul that installs the package."""
     make: Callable[[Subject, TrackConfig, Clocks], Tracker]
-    """Imports the package, which nothing does before."""
+    """Imports the package and makes the tracker."""
 
 
 TRACKERS: dict[str, TrackerKind] = {
@@ -190,11 +190,11 @@ TRACKERS: dict[str, TrackerKind] = {
     "wandb": TrackerKind("wandb", "wandb", _wandb),
     "mlflow": TrackerKind("mlflow", "mlflow", _mlflow),
 }
-"""All trackers by the name the configuration gives them; a benchmark adds one."""
+"""All trackers by their name in the config; a benchmark adds one."""
 
 
 def moving_picture(path: Path) -> tuple[bytes, int, int] | None:
-    """Return a film as a GIF with its size; None if there is nothing to make it with."""
+    """Return a film as a GIF with its size; None if it cannot be converted."""
     try:
         content = gif_of(path)
     except FilmError:
@@ -204,7 +204,7 @@ def moving_picture(path: Path) -> tuple[bytes, int, int] | None:
 
 
 def sample_weights(policy: Policy) -> dict[str, NDArray[np.float32]]:
-    """Return copies of the policy's weights, thinned out where there are very many."""
+    """Return copies of the policy's weights, subsampled where a tensor is large."""
     found = {}
     with torch.no_grad():
         for name, weights in policy.named_parameters():

@@ -32,7 +32,7 @@ from longhaul.envs.config import EnvConfig
 from longhaul.envs.guard import words_of
 from longhaul.envs.gymnasium.make import open_gymnasium
 from longhaul.envs.gymnasium.spaces import ObservationLayout, Writer, action_codec
-from longhaul.envs.processes.isolated import call_isolated
+from longhaul.envs.processes.isolated import call_with_retries
 
 MaskSource = Literal["detect", "none", "info", "method"]
 MASK_KEY = "action_mask"
@@ -329,7 +329,7 @@ def probe(factory: GymnasiumFactory, config: EnvConfig) -> ProbedEnv:
         return _probe(factory)
     limits = config.processes
     try:
-        known = call_isolated(
+        known = call_with_retries(
             partial(_probe, factory),
             seconds=limits.construct_seconds,
             attempts=min(MOST_ATTEMPTS, limits.construct_restarts + 1),

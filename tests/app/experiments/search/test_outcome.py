@@ -102,16 +102,16 @@ def test_each_way_to_take_the_metric() -> None:
 def test_a_failure_has_a_kind_and_the_run_s_own_words(code: int, kind: str) -> None:
     found = failure(code, "noise\nlonghaul: the loss is nan\nmore noise\n")
     assert found.kind == kind
-    assert "the loss is nan" in found.words
+    assert "the loss is nan" in found.message
 
 
 def test_a_crash_without_words_tells_what_there_is() -> None:
-    assert failure(-9, "").words == "killed by SIGKILL"
-    assert failure(1, "Traceback\n  x\nKeyError: 'y'\n").words == "KeyError: 'y'"
-    assert failure(1, "").words == "exit code 1"
+    assert failure(-9, "").message == "killed by SIGKILL"
+    assert failure(1, "Traceback\n  x\nKeyError: 'y'\n").message == "KeyError: 'y'"
+    assert failure(1, "").message == "exit code 1"
 
 
 def test_an_objective_that_was_never_measured_is_a_failure_with_a_suggestion() -> None:
     found = unmeasured("eval/score", [{"iteration": 1, "eval/scores": 2.0}])
     assert found.kind == "unmeasured"
-    assert "did you mean 'eval/scores'" in found.words
+    assert "did you mean 'eval/scores'" in found.message

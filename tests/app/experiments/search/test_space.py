@@ -103,14 +103,14 @@ def test_whatever_is_written_is_read_or_refused_in_words(text: str) -> None:
         ("a=log:0..1", "must begin above 0"),
         ("a=float:2..1", "the range is empty"),
         ("a=float:1..1", "the range is empty"),
-        ("a=float:one..2", "'one' is no number"),
+        ("a=float:one..2", "'one' is not a number"),
         ("a=float:0..inf", "is not finite"),
         ("a=int:1.5..3", "is not a whole number"),
         ("a=int:1..4/9", "the step must be at least 1"),
         ("a=float:0..1/0.1", "only a range of kind int has a step"),
         ("a=choice:only", "at least two values"),
         ("a=choice:1,,2", "at least two values"),
-        ("a=choice:1,2,1", "a value is there twice"),
+        ("a=choice:1,2,1", "duplicate value"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(text: str, complaint: str) -> None:

@@ -1,4 +1,4 @@
-"""A search before it begins: what is changed, what is measured, and what every trial trains."""
+"""The plan of a search: its request, space, objective, and the config of every trial."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from longhaul.app.build.sources import (
     read_toml,
     resolve,
     to_values,
+    unflatten,
 )
 from longhaul.app.experiments.jobs import HERE, TrialPlace
 from longhaul.app.experiments.search.space import (
@@ -37,10 +38,10 @@ from longhaul.core.task import Task
 from longhaul.runs.directory import slug
 
 STAGES = 10
-"""A trial is looked at after every tenth of its length."""
+"""A trial is checked for pruning after every tenth of its length."""
 DEFAULT_SPACE = "default"
 MOST_COMBINATIONS = 64
-"""Of the ends of other keys, tried before a value is taken for a mistake."""
+"""Combinations of the ends of other keys that are tried before a value is refused."""
 
 Take = Literal["tail", "last", "best", "mean"]
 Direction = Literal["maximize", "minimize"]
@@ -52,12 +53,12 @@ Word = TypeVar("Word", bound=str)
 
 
 def one_of(flag: str, word: str, choices: tuple[Word, ...]) -> Word:
-    """Return the choice a user named, or raise a ConfigError that lists all."""
+    """Return the user's choice, or raise a ConfigError that lists all."""
     for choice in choices:
         if choice == word:
             return choice
     close = suggestion(word, choices)
-    raise ConfigError(f"{flag} {word!r} is not known{close} (choices: {', '.join(choices)})")
+    raise ConfigError(f"unknown {flag} {word!r}{close} (choices: {', '.join(choices)})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,10 @@ class SearchRequest:
     task: str
     trials: int = 20
     space: tuple[str, ...] = ()
-    """Dimensions as `--space` takes them; `default` stands for the task's own."""
+    """Dimensions as `--space` takes them; `default` is the task's own search space."""
     space_file: Path | None = None
     objective: str = ""
-    """The metric to look for; empty takes the task's score."""
+    """The metric to optimize; empty: the task's score."""
     direction: Direction = "maximize"
     take: Take = "tail"
     pruner: Pruner = "median"
@@ -97,11 +98,11 @@ class SearchRequest:
         if self.timesteps is not None and self.timesteps < 1:
             raise ConfigError(f"--timesteps must be at least 1, not {self.timesteps}")
         if self.seed < 0:
-            raise ConfigError(f"--seed cannot be negative, but is {self.seed}")
+            raise ConfigError(f"--seed must be at least 0, not {self.seed}")
 
     @property
     def folder(self) -> Path:
-        """Where the search's own files are."""
+        """The folder of the search's files."""
         return self.root / slug(self.task) / f"{slug(self.name)}.search"
 
     def run_name(self, number: int) -> str:
@@ -109,13 +110,13 @@ class SearchRequest:
         return f"{self.name}-{number:04d}"
 
     def run_seed(self, number: int) -> int:
-        """Return the seed of a trial's run: another one each, so that no seed's luck is learned."""
+        """Return the seed of a trial's run, different for each, to avoid overfitting one seed."""
         return self.seed + number
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedTrial:
-    """What a trial's run is given, and the whole config of it."""
+    """The config file of a trial's run, and the resolved config."""
 
     values: dict[str, Any]
     config: RunConfig
@@ -123,39 +124,36 @@ class PlannedTrial:
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """A request that was checked."""
+    """A checked request."""
 
     request: SearchRequest
     space: dict[str, Dimension]
     metric: str
     base: RunConfig
-    """What is trained without any change by the search."""
+    """The config without changes by the search."""
     values: dict[str, Any]
-    """What the user's file and overrides say."""
+    """The values of the user's file and overrides."""
     rows: int
-    """Acting bodies per environment."""
+    """Agents per environment."""
 
     def changed(self, params: Params) -> dict[str, Any]:
-        """Return the user's values with those of a trial on top, the schedule moved along."""
+        """Return the user's values updated by a trial's, with the schedule scaled accordingly."""
         values, moved = merge(self.values, self._tried(params)), self.config(params).schedule
         if moved == self.base.schedule:
             return values
         return merge(values, {"schedule": [dict(table) for table in moved]})
 
     def _tried(self, params: Params) -> dict[str, Any]:
-        tried: dict[str, Any] = {}
-        for key, value in params.items():
-            tried = merge(tried, _nested(key, self.space[key].setting(value)))
-        return tried
+        return unflatten({key: self.space[key].setting(value) for key, value in params.items()})
 
     def config(self, params: Params) -> RunConfig:
-        """Return what a trial's values add up to, or raise a ConfigError."""
+        """Return the config of a trial's values, or raise a ConfigError."""
         return resolve_for(self.request, self.values, tried=self._tried(params))
 
     def trial(self, number: int, params: Params) -> PlannedTrial:
-        """Return the config file of a trial, on top of the preset, and what it adds up to.
+        """Return the config file of a trial, on top of the preset, and the resolved config.
 
-        What a trial need not do is off.
+        What a trial does not need is switched off.
         """
         request, changed = self.request, self.changed(params)
         config = resolve_for(request, changed)
@@ -173,7 +171,7 @@ class SearchPlan:
         return PlannedTrial(values, resolve_for(request, merge(values, named)))
 
     def _evaluate_every(self, config: RunConfig) -> int:
-        """Return how often a trial is measured: in every stage, if that is what counts."""
+        """Return how often a trial is evaluated: in every stage, if the objective needs it."""
         every = config.evaluate.every_iterations
         if not self.metric.startswith("eval/"):
             return every
@@ -183,21 +181,18 @@ class SearchPlan:
         return min(every, stage) if every else stage
 
     def best_values(self, params: Params) -> dict[str, Any]:
-        """Return what `longhaul train TASK --config` needs to train with a trial's values."""
+        """Return the values that `longhaul train TASK --config` needs for a trial's config."""
         default = resolve(ConfigSources(self.request.task))
         config = resolve(
             ConfigSources(self.request.task, preset=self.request.preset, flags=self.changed(params))
         )
-        found: dict[str, Any] = {}
         changed = differences(to_values(default), to_values(config), ignore=("name", "seed"))
-        for key, (_, value) in changed.items():
-            found = merge(found, _nested(key, value))
-        return found
+        return unflatten({key: value for key, (_, value) in changed.items()})
 
     def own_params(self) -> tuple[dict[str, Value], bool]:
-        """Return what the config has without a search, or next to it, and whether it is just that.
+        """Return the config's own values, or the nearest in the space, and whether they are equal.
 
-        A key whose own value is none of its choices is left out.
+        A key whose own value is not among its choices is left out.
         """
         held = flatten(to_values(self.base))
         found = {key: one.nearest(held.get(key)) for key, one in self.space.items()}
@@ -207,7 +202,7 @@ class SearchPlan:
         return params, is_exact
 
     def terms(self) -> dict[str, Any]:
-        """Return what must stay the same for a search to go on."""
+        """Return what must stay the same for a search to be continued."""
         request = self.request
         return {
             "task": request.task,
@@ -223,7 +218,7 @@ class SearchPlan:
 
 
 def make_plan(request: SearchRequest) -> SearchPlan:
-    """Return the plan of a search; every mistake that can be known beforehand is told here."""
+    """Return the plan of a search; raise for every mistake that can be found beforehand."""
     values: dict[str, Any] = read_toml(request.file) if request.file is not None else {}
     for override in request.overrides:
         values = merge(values, parse_override(override))
@@ -239,7 +234,7 @@ def make_plan(request: SearchRequest) -> SearchPlan:
 
 
 def check_value(plan: SearchPlan, dimension: Dimension, value: Value) -> None:
-    """Raise if no trial can have a value, whatever the other keys are."""
+    """Raise if a value is invalid for all tried combinations of other keys."""
     try:
         plan.config({dimension.key: value})
     except ConfigError as error:
@@ -264,14 +259,14 @@ def resolve_for(
     values: Mapping[str, Any],
     tried: Mapping[str, Any] = MappingProxyType({}),
 ) -> RunConfig:
-    """Return the config these values add up to, with the length of a trial."""
+    """Return the config of these values, with the length of a trial."""
     if request.timesteps is not None:
         values = merge(values, {"total_timesteps": request.timesteps, "total_iterations": 0})
     return resolve(ConfigSources(request.task, preset=request.preset, flags=values, tried=tried))
 
 
 def gather_space(request: SearchRequest) -> dict[str, Dimension]:
-    """Return the dimensions by key: the file's, then the single ones, or else the task's own."""
+    """Return the dimensions by key: of the file and of `--space`, else the task's own."""
     space: dict[str, Dimension] = {}
     if request.space_file is not None:
         space |= read_space(request.space_file)
@@ -286,11 +281,11 @@ def gather_space(request: SearchRequest) -> dict[str, Dimension]:
 
 
 def default_space(task: str) -> dict[str, Dimension]:
-    """Return the space that comes with a task."""
+    """Return a task's own search space."""
     kind = find_kind(task)
     if not kind.search_space.is_file():
         raise ConfigError(
-            f"task {kind.name!r} has no search space of its own; give one, such as "
+            f"task {kind.name!r} has no search space; give one, such as "
             "--space learn.learning_rate=log:1e-5..1e-2"
         )
     return read_space(kind.search_space)
@@ -299,34 +294,24 @@ def default_space(task: str) -> dict[str, Dimension]:
 def check_objective(name: str, task: Task) -> str:
     """Return the metric's name if runs of the task may write it.
 
-    Some declarations stand for any name, such as `eval/<figure>`; one that is all but equal to a
-    declared name is a slip all the same.
+    Some declarations match any name, such as `eval/<figure>`. A name that is almost equal to a
+    declared one still counts as a typing error.
     """
     declared = declared_metrics([task])
     known = [metric.name for metric in declared]
-    is_slip = name not in known and difflib.get_close_matches(name, known, n=1, cutoff=0.9)
-    if is_slip or not any(declares(metric, name) for metric in declared):
-        raise ConfigError(f"--objective {name!r} is no metric of {task.name}{_close(name, known)}")
+    is_typo = name not in known and difflib.get_close_matches(name, known, n=1, cutoff=0.9)
+    if is_typo or not any(declares(metric, name) for metric in declared):
+        close = suggestion(name, known) or "; `longhaul metrics RUN` lists those of a run"
+        raise ConfigError(f"--objective {name!r} is not a metric of {task.name}{close}")
     return name
-
-
-def _close(name: str, known: list[str]) -> str:
-    return suggestion(name, known) or "; `longhaul metrics RUN` lists those of a run"
 
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _nested(key: str, value: Any) -> dict[str, Any]:
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    assert isinstance(value, dict), "a key has at least one part"
-    return value
-
-
 def share_of(row: Mapping[str, Any], config: RunConfig) -> float:
-    """Return how much of its run an iteration has seen, from 0 to 1."""
+    """Return the share of the run that is done after an iteration, from 0 to 1."""
     done, total = row.get("env_steps", 0), config.total_timesteps
     if config.total_iterations:
         done, total = row.get("iteration", 0), config.total_iterations

@@ -1,4 +1,4 @@
-"""What a search leaves behind: a table, the best values as a config, plots and a page."""
+"""The results of a search: a table, the best values as a config, plots and a page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONGEST_REMARK = 60
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """A search that ended, and where its files are."""
+    """The results of a search and its files."""
 
     findings: Findings
     data: SearchData
@@ -36,18 +36,18 @@ class Searched:
 
     @property
     def exit_code(self) -> int:
-        """What the command ends with."""
+        """The exit code of the command."""
         return self.findings.exit_code
 
     def as_text(self) -> str:
-        """Return the table and what to do next."""
+        """Return the table of trials, notes and the next command."""
         table = trial_table(self.data)
         rows = [(*row[:-1], _shortened(row[-1])) for row in table.rows]
         lines = [columns(rows, header=table.header), "", *self.data.notes]
         if self.findings.importances:
             shares = self.findings.importances.items()
-            told = ", ".join(f"{key} {share:.0%}" for key, share in shares)
-            lines.append(f"what mattered: {told}")
+            listed = ", ".join(f"{key} {share:.0%}" for key, share in shares)
+            lines.append(f"importance: {listed}")
         if self.best_file is not None:
             lines.append(f"best      {self.best_file}")
         lines.append(f"page      {self.page}{self.why_no_plots and f' ({self.why_no_plots})'}")
@@ -75,15 +75,12 @@ class Searched:
 
 
 def next_commands(searched: Searched) -> list[tuple[str, str]]:
-    """Return what to type next."""
+    """Return the command that trains with the best values, if there are any."""
     if searched.best_file is None:
         return []
-    task, file = (shlex.quote(str(word)) for word in (_task(searched), searched.best_file))
-    return [("train with the best values", f"longhaul train {task} --config {file}")]
-
-
-def _task(searched: Searched) -> str:
-    return searched.findings.plan.request.task
+    task = searched.findings.plan.request.task
+    command = shlex.join(["longhaul", "train", task, "--config", str(searched.best_file)])
+    return [("train with the best values", command)]
 
 
 def _shortened(text: str) -> str:
@@ -91,7 +88,7 @@ def _shortened(text: str) -> str:
 
 
 def search_and_report(request: SearchRequest, notify: Callable[[str], None]) -> Searched:
-    """Make the trials of a search and write down what was found, however it ended."""
+    """Run the trials of a search and write its results, also if it was stopped."""
     return write_findings(search(request, notify))
 
 
@@ -131,7 +128,7 @@ def _write_best(findings: Findings) -> Path | None:
 
 
 def search_data(findings: Findings) -> SearchData:
-    """Return what a page about a search shows."""
+    """Return the data of a search's page."""
     plan, best = findings.plan, findings.best
     return SearchData(
         title=f"{plan.request.task} · {plan.request.name}",
@@ -154,7 +151,9 @@ def _axis(dimension: Dimension) -> Axis:
 
 def _tried(record: TrialRecord) -> Tried:
     notes = record.notes
-    remark = f"{record.failure}: {record.words}" if record.failure else str(notes.get("note", ""))
+    remark = str(notes.get("note", ""))
+    if record.failure:
+        remark = f"{record.failure}: {record.words}"
     return Tried(
         number=record.number,
         state=record.state,
@@ -176,16 +175,14 @@ def _notes(findings: Findings) -> list[str]:
         for state in ("complete", "pruned", "failed", "running")
     }
     listed = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    told = [f"{listed or 'no trial yet'}; {duration(findings.seconds)} in all."]
+    lines = [f"{listed or 'no trial yet'}; {duration(findings.seconds)} in total."]
     if best is not None and best.value is not None:
-        told.append(f"The best is trial {best.number} with {plan.metric} {figure(best.value)}.")
+        lines.append(f"The best is trial {best.number} with {plan.metric} {figure(best.value)}.")
         own = [r for r in records if r.notes.get("note") == OWN_VALUES and r.value is not None]
         if own and own[0].number != best.number and own[0].state == "complete":
             value = own[0].value
-            assert value is not None, "it was picked for having one"
-            told.append(f"Without a search, trial {own[0].number}, it is {figure(value)}.")
+            assert value is not None, "it was selected for having one"
+            lines.append(f"With the config's own values, trial {own[0].number}: {figure(value)}.")
     if findings.reason:
-        told.append(
-            f"It ended before all trials were made: {findings.reason}; the same command goes on."
-        )
-    return told
+        lines.append(f"The search stopped early: {findings.reason}; the same command continues it.")
+    return lines

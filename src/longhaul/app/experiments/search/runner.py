@@ -1,4 +1,4 @@
-"""The search itself: trials are begun, watched, pruned and told, until there were enough."""
+"""The search itself: starts, watches and prunes trials until there are enough."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from longhaul.app.experiments.jobs import Child, Launch, run_jobs
 from longhaul.app.experiments.search.plan import SearchPlan, SearchRequest, make_plan
 from longhaul.app.experiments.search.study import SearchStudy, TrialRecord, load_optuna
-from longhaul.app.experiments.search.trial import Failure, LiveTrial, TrialFloor, refuse_leftovers
+from longhaul.app.experiments.search.trial import Failure, LiveTrial, TrialRuns, refuse_leftovers
 from longhaul.core.errors import ConfigError
 from longhaul.report.search import short_names
 from longhaul.report.summary import figure
@@ -23,17 +23,17 @@ from longhaul.runs.signals import SignalRequests
 
 POLL_SECONDS = 0.5
 MOST_FAILURES = 10
-"""Trials in a row that may fail before the search itself is taken for wrong."""
+"""Failed trials in a row after which the search stops."""
 KEEP_SECONDS = 30.0
-"""How often the time that was spent is written down."""
+"""How often the elapsed time is saved."""
 JOURNAL, TERMS = "journal.jsonl", "search.json"
-OWN_VALUES = "the values without a search"
-NEAR_VALUES = "the nearest to the values without a search"
+OWN_VALUES = "the config's own values"
+NEAR_VALUES = "the nearest to the config's own values"
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """How a search stands."""
+    """The state of a search."""
 
     plan: SearchPlan
     records: tuple[TrialRecord, ...]
@@ -41,11 +41,11 @@ class Findings:
     seconds: float
     exit_code: int = 0
     reason: str = ""
-    """Why it stopped before all trials were made; empty if they were."""
+    """Why it stopped early; empty if it did not."""
 
     @property
     def best(self) -> TrialRecord | None:
-        """The complete trial with the best value; of equal ones the first."""
+        """The complete trial with the best value; the first of equal ones."""
         able = [record for record in self.records if record.state == "complete"]
         if not able:
             return None
@@ -54,7 +54,7 @@ class Findings:
 
 
 class SearchRunner:
-    """Keeps trials going side by side and tells the study what becomes of them."""
+    """Runs trials in parallel and stores their results in the study."""
 
     def __init__(
         self,
@@ -67,12 +67,12 @@ class SearchRunner:
     ) -> None:
         self._plan, self._notify = plan, notify
         self._clock, self._rest = clock, rest
-        self._floor = TrialFloor(plan, launch=launch, clock=clock)
+        self._runs = TrialRuns(plan, launch=launch, clock=clock)
         self._waiting: list[int] = []
         self._asked: Callable[[], str | None] = lambda: None
         self._failures = 0
         request = plan.request
-        self._spent = self._begin_or_go_on()
+        self._spent = self._begin_or_continue()
         self._since = self._kept = clock()
         self._study = SearchStudy(
             request.folder / JOURNAL,
@@ -87,22 +87,22 @@ class SearchRunner:
 
     @property
     def seconds(self) -> float:
-        """Time spent on the search, earlier calls included."""
+        """Time spent on the search, including earlier calls."""
         return self._spent + self._clock() - self._since
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether so many trials failed that the rest would fail as well."""
+        """Whether too many trials in a row have failed."""
         return self._failures >= MOST_FAILURES
 
     def findings(self, *, exit_code: int = 0, reason: str = "") -> Findings:
-        """Return how the search stands."""
+        """Return the state of the search."""
         records = self._study.records()
         importances = self._study.importances()
         return Findings(self._plan, records, importances, self.seconds, exit_code, reason)
 
     def run(self, stop_reason: Callable[[], str | None]) -> str:
-        """Make trials until there were enough; return why it stopped before, nothing if not."""
+        """Run trials until there are enough; return why it stopped early, empty if it did not."""
         self._asked = stop_reason
         self._waiting = [r.number for r in self._study.records() if r.state == "running"]
         try:
@@ -115,7 +115,7 @@ class SearchRunner:
         self._rest(POLL_SECONDS)
 
     def stop_reason(self) -> str:
-        """Return why the search stops at once: it is asked to, out of time, or hopeless."""
+        """Return why the search stops now: a signal, the budget, or too many failures."""
         return self._asked() or self._own_reason()
 
     def _own_reason(self) -> str:
@@ -124,13 +124,13 @@ class SearchRunner:
         if self.is_hopeless:
             last = [record for record in self._study.records() if record.state == "failed"][-1]
             return (
-                f"{self._failures} trials in a row failed, the last one, {last.failure}: "
+                f"{self._failures} trials in a row failed; the last failure, {last.failure}: "
                 f"{last.words}"
             )
         return ""
 
     def begin(self, live: Sequence[LiveTrial]) -> LiveTrial | None:
-        """Begin the next trial; those that an earlier call began come first."""
+        """Start the next trial; unfinished trials of an earlier call come first."""
         while not self.is_hopeless:
             if self._waiting:
                 record = self._study.complete(self._waiting.pop(0))
@@ -138,15 +138,15 @@ class SearchRunner:
                     # It was pruned, and the search was stopped before the run had ended.
                     self._pruned(record.number)
                     continue
-                word = "goes on"
+                word = "continues"
             elif not self._is_enough():
                 record = self._study.ask()
-                word = "begins"
+                word = "starts"
             else:
                 return None
             self._notify(f"{self._title(record.number)} {word}: {_words(record)}")
             try:
-                return self._floor.start(record)
+                return self._runs.start(record)
             except ConfigError as error:
                 self._failed(record.number, Failure("config", str(error)))
         return None
@@ -156,9 +156,9 @@ class SearchRunner:
         return begun >= self._plan.request.trials
 
     def look(self, job: LiveTrial, code: int | None) -> None:
-        """Tell the study how a trial is getting on, and what it came to if it is over."""
+        """Report a trial's new stages to the study, and its result if it has ended."""
         if not job.is_pruned:
-            for stage, value in self._floor.new_stages(job, is_over=code is not None):
+            for stage, value in self._runs.new_stages(job, is_over=code is not None):
                 if self._study.report(job.number, stage, value):
                     job.is_pruned = True
                     job.ask_to_stop()
@@ -174,26 +174,26 @@ class SearchRunner:
         if trial.is_pruned:
             self._pruned(number)
             return
-        found = self._floor.result(trial, code)
+        found = self._runs.result(trial, code)
         if isinstance(found, Failure):
             self._failed(number, found)
             return
         self._failures = 0
-        self._study.note(number, **self._floor.facts(number))
+        self._study.note(number, **self._runs.facts(number))
         self._study.finish(number, found)
         best = self.best_so_far()
         self._notify(f"{self._title(number)}: {self._plan.metric} {figure(found)}{best}")
 
     def _pruned(self, number: int) -> None:
         self._failures = 0
-        self._study.note(number, **self._floor.facts(number))
+        self._study.note(number, **self._runs.facts(number))
         self._study.prune(number)
         last = self._study.records()[number]
         at = f": {self._plan.metric} {figure(last.value)}" if last.value is not None else ""
         self._notify(f"{self._title(number)} is pruned at stage {max(last.stages)}{at}")
 
     def best_so_far(self) -> str:
-        """Return which trial is the best, in words."""
+        """Return the best trial, in words."""
         best = Findings(self._plan, self._study.records(), {}, 0.0).best
         if best is None or best.value is None:
             return ""
@@ -201,15 +201,15 @@ class SearchRunner:
 
     def _failed(self, number: int, failure: Failure) -> None:
         self._failures += 1
-        self._study.note(number, **self._floor.facts(number))
-        self._study.fail(number, failure.kind, failure.words)
-        self._notify(f"{self._title(number)} failed, {failure.kind}: {failure.words}")
+        self._study.note(number, **self._runs.facts(number))
+        self._study.fail(number, failure.kind, failure.message)
+        self._notify(f"{self._title(number)} failed, {failure.kind}: {failure.message}")
 
     def _title(self, number: int) -> str:
         return f"trial {number} of {max(self._plan.request.trials, number + 1)}"
 
-    def _begin_or_go_on(self) -> float:
-        """Return the seconds spent so far; a search begun on other terms is refused."""
+    def _begin_or_continue(self) -> float:
+        """Return the seconds spent so far; raise if the search was started with other values."""
         path, terms = self._plan.request.folder / TERMS, self._plan.terms()
         if not path.is_file():
             refuse_leftovers(self._plan)
@@ -220,16 +220,16 @@ class SearchRunner:
             before, seconds = kept["terms"], float(kept["seconds"])
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(
-                f"{path} cannot be read ({error}); move the folder away or take another --name"
+                f"{path} cannot be read ({error}); move the folder away or use another --name"
             ) from error
         asked = json.loads(json.dumps(terms))
         changed = [name for name in asked if before.get(name) != asked[name]]
         if changed:
             name = changed[0]
             raise ConfigError(
-                f"the search {self._plan.request.name!r} was begun with {name} = "
-                f"{before.get(name)!r}, not {asked[name]!r}; give the old values to go on with "
-                "it, or take another --name"
+                f"the search {self._plan.request.name!r} was started with {name} = "
+                f"{before.get(name)!r}, not {asked[name]!r}; give the old values to continue it, "
+                "or use another --name"
             )
         return seconds
 
@@ -254,7 +254,7 @@ def _words(record: TrialRecord) -> str:
 
 
 def search(request: SearchRequest, notify: Callable[[str], None]) -> Findings:
-    """Make the trials of a search; the same call again goes on where it was."""
+    """Run the trials of a search; the same call continues an interrupted search."""
     load_optuna()
     plan = make_plan(request)
     request.place.check()

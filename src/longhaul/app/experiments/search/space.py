@@ -1,4 +1,4 @@
-"""What a search may change: one range or list of choices for each config key."""
+"""The space of a search: a range or a list of choices for each config key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = ("float", "log", "int", "logint", "choice")
 EXAMPLE = "learn.learning_rate=log:1e-5..1e-2"
 Value = int | float | str
 Params = Mapping[str, Value]
-"""What a trial was given, by config key; choices as the text they were written in."""
+"""The values of a trial by config key; choices as the text of the option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Range:
     high: float
     is_whole: bool = False
     is_log: bool = False
-    """Whether equal ratios are equally likely, rather than equal differences."""
+    """Whether values are drawn uniformly on a logarithmic scale."""
     step: int = 1
-    """Between whole numbers."""
+    """The distance between whole numbers."""
 
     @property
     def text(self) -> str:
@@ -39,11 +39,11 @@ class Range:
         kind = {(False, False): "float", (False, True): "log", (True, False): "int"}
         name = kind.get((self.is_whole, self.is_log), "logint")
         step = f"/{self.step}" if self.step > 1 else ""
-        return f"{self.key}={name}:{_number(self.low)}..{_number(self.high)}{step}"
+        return f"{self.key}={name}:{self.low!r}..{self.high!r}{step}"
 
     @property
     def ends(self) -> tuple[Value, ...]:
-        """Values that stand for all others when the config is checked."""
+        """The values with which the config is checked."""
         return (self.low, self.high)
 
     def setting(self, value: Value) -> Any:
@@ -51,7 +51,7 @@ class Range:
         return value
 
     def nearest(self, value: object) -> Value | None:
-        """Return the value of the range next to the config's own; None if that is no number."""
+        """Return the value in the range nearest to the config's; None if that is not a number."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
         inside = min(max(value, self.low), self.high)
@@ -62,7 +62,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A few values, in the words of `--set`."""
+    """A few values, written as for `--set`."""
 
     key: str
     options: tuple[str, ...]
@@ -74,7 +74,7 @@ class Choice:
 
     @property
     def ends(self) -> tuple[Value, ...]:
-        """Every option, to check the config with."""
+        """The values with which the config is checked: every option."""
         return self.options
 
     def setting(self, value: Value) -> Any:
@@ -82,7 +82,7 @@ class Choice:
         return _meaning(str(value))
 
     def nearest(self, value: object) -> Value | None:
-        """Return the option that means the config's own value; None if there is none."""
+        """Return the option equal to the config's own value; None if there is none."""
         held = list(value) if isinstance(value, tuple) else value
         for option in self.options:
             meant = _meaning(option)
@@ -104,7 +104,7 @@ def parse_dimension(text: str) -> Dimension:
     if kind not in KINDS:
         close = suggestion(kind, KINDS)
         raise ConfigError(
-            f"--space {key}: there is no kind {kind!r}{close} (kinds: {', '.join(KINDS)})"
+            f"--space {key}: unknown kind {kind!r}{close} (kinds: {', '.join(KINDS)})"
         )
     return _choice(key, body) if kind == "choice" else _range(key, kind, body)
 
@@ -127,7 +127,7 @@ def _range(key: str, kind: str, body: str) -> Range:
     if slash and not 1 <= step <= last - first:
         raise ConfigError(f"{where}: the step must be at least 1 and fit into the range")
     if is_whole:
-        # Onto the grid of steps, so that the upper end is a value as well.
+        # Rounded down to the grid of steps: the upper end must be a valid value.
         last = first + (last - first) // step * step
     return Range(key, first, last, is_whole=is_whole, is_log=is_log, step=step)
 
@@ -136,7 +136,7 @@ def _parse_number(text: str, where: str, *, is_whole: bool) -> float:
     try:
         number = float(text.strip())
     except ValueError:
-        raise ConfigError(f"{where}: {text.strip()!r} is no number") from None
+        raise ConfigError(f"{where}: {text.strip()!r} is not a number") from None
     if not math.isfinite(number):
         raise ConfigError(f"{where}: {text.strip()!r} is not finite")
     if not is_whole:
@@ -150,15 +150,15 @@ def _choice(key: str, body: str) -> Choice:
     where = f"--space {key}=choice:{body}"
     options = tuple(part.strip() for part in _split(body))
     if len(options) < 2 or not all(options):
-        raise ConfigError(f"{where}: a choice needs at least two values with commas between them")
+        raise ConfigError(f"{where}: a choice needs at least two values, separated by commas")
     meanings = [repr(_meaning(option)) for option in options]
     if len(set(meanings)) < len(meanings):
-        raise ConfigError(f"{where}: a value is there twice")
+        raise ConfigError(f"{where}: duplicate value")
     return Choice(key, options)
 
 
 def _split(body: str) -> Iterable[str]:
-    """Yield what is between the commas that are in no brackets and no quotes."""
+    """Split at commas outside of brackets and quotes."""
     depth, quote, part = 0, "", ""
     for letter in body:
         if quote:
@@ -176,21 +176,17 @@ def _split(body: str) -> Iterable[str]:
 
 
 def _meaning(option: str) -> Any:
-    """Return an option as `--set` would read it: as TOML, or else as plain text."""
+    """Return an option as `--set` reads it: as TOML, else as plain text."""
     try:
         return tomllib.loads(f"value = {option}")["value"]
     except tomllib.TOMLDecodeError:
         return option
 
 
-def _number(value: float) -> str:
-    return repr(value)
-
-
 def read_space(path: Path) -> dict[str, Dimension]:
-    """Return the dimensions of a TOML file, laid out like a config.
+    """Return the dimensions of a TOML file, structured like a config.
 
-    A text is what follows `KEY=` in `--space`; a list is a choice.
+    A string is what follows `KEY=` in `--space`; a list is a choice.
     """
     found: dict[str, Dimension] = {}
     for key, value in flatten(read_toml(path)).items():
@@ -209,10 +205,10 @@ def _from_file(key: str, value: object) -> Dimension:
     if isinstance(value, list):
         options = ",".join(_option(element) for element in value)
         return parse_dimension(f"{key}=choice:{options}")
-    raise ConfigError(f"{key} = {value!r} is neither a text such as 'log:1e-5..1e-2' nor a list")
+    raise ConfigError(f"{key} = {value!r} must be a string such as 'log:1e-5..1e-2' or a list")
 
 
 def _option(value: object) -> str:
-    """Return a value of a TOML list as an option is written."""
+    """Return a value of a TOML list as the text of an option."""
     is_plain = isinstance(value, str) and _meaning(value) == value and "," not in value
     return str(value) if is_plain else value_words(value)

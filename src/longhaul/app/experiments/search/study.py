@@ -1,10 +1,9 @@
-"""The memory of a search: which trials there were, and what to try next. All of Optuna is here."""
+"""The study of a search: its trials, and what to try next. Only this file uses Optuna."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,14 +17,14 @@ from longhaul.runs.durable import replace_file, storage_errors
 if TYPE_CHECKING:
     import optuna
 
-MISSING = "searching needs the extra 'search': pip install 'longhaul[search]'"
+MISSING = "a search needs the extra 'search': pip install 'longhaul[search]'"
 FIRST_TRIALS = 8
-"""Trials that are drawn at random before the sampler learns from them."""
+"""Trials with random values before the sampler learns from them."""
 UNPRUNED_TRIALS = 5
-"""Trials that must be complete before any other is pruned."""
+"""Trials that must be complete before another is pruned."""
 UNPRUNED_STAGES = 3
 REDUCTION = 3
-"""Hyperband: of so many trials one goes on."""
+"""Hyperband: one of so many trials continues."""
 FEWEST_FOR_IMPORTANCE = 4
 
 TrialState = Literal["waiting", "running", "complete", "pruned", "failed"]
@@ -34,20 +33,20 @@ FAILURE, WORDS, NOTES = "failure", "words", "notes"
 
 @dataclass(frozen=True, slots=True)
 class TrialRecord:
-    """One trial as the study keeps it."""
+    """One trial as stored in the study."""
 
     number: int
     state: TrialState
     params: dict[str, Value]
     value: float | None
-    """What it came to; of a pruned one, where it was when it was pruned."""
+    """The score; of a pruned trial, the last value before pruning."""
     stages: dict[int, float]
     failure: str = ""
-    """What kind of failure it was; empty if it was none."""
+    """The kind of failure; empty if it did not fail."""
     words: str = ""
-    """What the run said about it."""
+    """The run's error message."""
     notes: dict[str, Any] = field(default_factory=dict)
-    """Plain facts that were written down with it."""
+    """Other facts, such as run, steps and seconds."""
 
 
 def load_optuna() -> Any:
@@ -59,11 +58,11 @@ def load_optuna() -> Any:
     return optuna
 
 
-def mend_journal(path: Path) -> None:
-    """Take away what a killed process left behind: half a line, and its hold on the file.
+def repair_journal(path: Path) -> None:
+    """Remove what a killed process left: an incomplete line, and its lock of the file.
 
-    Only for whoever holds the search: Optuna would wait half a minute for a dead owner, and never
-    read a journal again that goes on after half a line.
+    The caller must hold the lock of the search. Optuna would wait half a minute for a dead owner,
+    and could not read a journal that continues after an incomplete line.
     """
     for left in path.parent.glob(f"{path.name}.lock*"):
         left.unlink(missing_ok=True)
@@ -76,10 +75,10 @@ def mend_journal(path: Path) -> None:
 
 
 class SearchStudy:
-    """Asks for trials, is told what became of them, and remembers across processes.
+    """Chooses the values of trials and stores their results in a journal.
 
-    Every trial is drawn by a sampler of its own seed, so that an interrupted search asks for what
-    an uninterrupted one would have. One process writes at a time.
+    Every trial has a sampler with a separate seed, so an interrupted search chooses the same values
+    as an uninterrupted one. One process writes at a time.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class SearchStudy:
         self._optuna.logging.set_verbosity(self._optuna.logging.ERROR)
         self._space = dict(space)
         self._seeds = Seeds(seed)
-        mend_journal(path)
+        repair_journal(path)
         journal = self._optuna.storages.journal
         with storage_errors(path):
             self._storage = journal.JournalStorage(journal.JournalFileBackend(str(path)))
@@ -110,93 +109,92 @@ class SearchStudy:
         self._name, self._path = name, path
 
     def records(self) -> tuple[TrialRecord, ...]:
-        """Return every trial there was."""
+        """Return all trials."""
         return tuple(map(_record, self._study.get_trials(deepcopy=False)))
 
     def begin_with(self, params: Mapping[str, Value], *, note: str) -> None:
-        """Let the first trial have these values; does nothing once there is a trial."""
+        """Give the first trial these values; does nothing once there is a trial."""
         if params and not self._study.get_trials(deepcopy=False):
-            with self._told():
+            with storage_errors(self._path):
                 self._study.enqueue_trial(dict(params), user_attrs={NOTES: {"note": note}})
 
     def ask(self) -> TrialRecord:
-        """Begin a trial and return it with its values."""
+        """Start a trial and return it with its values."""
         number = sum(record.state != "waiting" for record in self.records())
-        with self._told():
+        with storage_errors(self._path):
             self._study.sampler = self._sampler(number)
             trial = self._study.ask()
             self._suggest(trial)
         return self._one(trial.number)
 
     def complete(self, number: int) -> TrialRecord:
-        """Return a trial that was begun, its values drawn if a killed search had not come to it."""
-        with self._told():
+        """Return a started trial; its values are drawn if a killed search had not done so."""
+        with storage_errors(self._path):
             self._study.sampler = self._sampler(number)
             self._suggest(self._trial(number))
         return self._one(number)
 
     def report(self, number: int, stage: int, value: float) -> bool:
-        """Take a trial's value after one of its stages; return whether it should be pruned."""
-        with self._told():
+        """Store a trial's value after one of its stages; return whether it should be pruned."""
+        with storage_errors(self._path):
             trial = self._trial(number)
             trial.report(value, stage)
             return trial.should_prune()
 
     def is_hopeless(self, number: int) -> bool:
-        """Whether a trial should be pruned by what it has told so far."""
-        with self._told():
+        """Whether a trial should be pruned by its stages so far."""
+        with storage_errors(self._path):
             return bool(self._one(number).stages) and self._trial(number).should_prune()
 
     def finish(self, number: int, value: float) -> None:
-        """Tell what a trial came to."""
-        with self._told():
+        """Store a trial's score."""
+        with storage_errors(self._path):
             self._study.tell(number, value)
 
     def prune(self, number: int) -> None:
-        """Tell that a trial was pruned; its last stage is what it came to."""
-        with self._told():
+        """Store that a trial was pruned; the value of its last stage is its score."""
+        with storage_errors(self._path):
             self._study.tell(number, state=self._optuna.trial.TrialState.PRUNED)
 
     def fail(self, number: int, failure: str, words: str) -> None:
-        """Tell that a trial failed, how, and what it said."""
-        with self._told():
+        """Store that a trial failed, with the kind of failure and its message."""
+        with storage_errors(self._path):
             trial = self._trial(number)
             trial.set_user_attr(FAILURE, failure)
             trial.set_user_attr(WORDS, words)
             self._study.tell(number, state=self._optuna.trial.TrialState.FAIL)
 
     def note(self, number: int, **facts: Any) -> None:
-        """Write plain facts down with a trial."""
-        with self._told():
+        """Store facts with a trial."""
+        with storage_errors(self._path):
             kept = self._one(number).notes
             self._trial(number).set_user_attr(NOTES, {**kept, **facts})
 
     def importances(self) -> dict[str, float]:
-        """Return each key's share in whether a trial was a good one, greatest first.
+        """Return the importance of each key, greatest first; empty while there are too few trials.
 
-        By PED-ANOVA, which compares the best trials with all; pruned ones count as what they were.
-        Empty while there are too few to say anything.
+        It is computed by PED-ANOVA, which compares the best trials with all, including pruned ones.
         """
-        told = [
+        scored = [
             trial
             for trial in self._study.get_trials(deepcopy=False)
             if trial.state.name in ("COMPLETE", "PRUNED") and trial.value is not None
         ]
-        values = [trial.value for trial in told if trial.value is not None]
-        if len(told) < FEWEST_FOR_IMPORTANCE or min(values) == max(values):
+        values = [trial.value for trial in scored if trial.value is not None]
+        if len(scored) < FEWEST_FOR_IMPORTANCE or min(values) == max(values):
             return {}
         study = self._optuna.create_study(direction=self._study.direction)
-        for trial in told:
+        for trial in scored:
             study.add_trial(
                 self._optuna.trial.create_trial(
                     params=trial.params, distributions=trial.distributions, value=trial.value
                 )
             )
-        # At least five good ones, as its authors advise, and never more than half of all.
-        share = min(0.5, max(0.1, 5 / len(told)))
+        # At least five good trials, as its authors advise, and at most half of all.
+        share = min(0.5, max(0.1, 5 / len(scored)))
         evaluator = self._optuna.importance.PedAnovaImportanceEvaluator(target_quantile=share)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about few trials, which the plot says itself
+            warnings.simplefilter("ignore")  # about few trials, which the plot shows
             found = self._optuna.importance.get_param_importances(study, evaluator=evaluator)
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
@@ -226,12 +224,6 @@ class SearchStudy:
 
     def _one(self, number: int) -> TrialRecord:
         return self.records()[number]
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Tell a full disk in the user's words."""
-        with storage_errors(self._path):
-            yield
 
 
 def _pruner(optuna: Any, pruner: Pruner) -> Any:

@@ -1,4 +1,4 @@
-"""One trial: a run of its own in a process of its own."""
+"""One trial: a separate run in a separate process."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from longhaul.runs.reader import read_metrics
 from longhaul.runs.toml import write_toml
 
 CLEAN_STOPS = (130, 143, -signal.SIGTERM, -signal.SIGINT)
-"""Stopped after a checkpoint, or before there was anything to save."""
+"""Exit codes of a run that was stopped by a signal."""
 TAIL = 0.75
-"""Where the last stretch of a run begins, over which its score is the mean."""
-LONGEST_WORDS = 300
+"""Share of a run after which its score is averaged."""
+LONGEST_MESSAGE = 300
 
 _KINDS = {
     2: "config",
@@ -41,7 +41,7 @@ CRASHED, STOPPED, TIMEOUT, UNMEASURED = "crashed", "stopped", "timeout", "unmeas
 
 @dataclass(frozen=True, slots=True)
 class TrialPoint:
-    """One iteration of a trial: how far it was, and the metric if it was measured then."""
+    """One iteration of a trial: its share of the run, and the metric if it was measured."""
 
     share: float
     value: float | None
@@ -49,10 +49,10 @@ class TrialPoint:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a trial failed, and what it said."""
+    """How a trial failed, and its error message."""
 
     kind: str
-    words: str
+    message: str
 
 
 def curve(rows: Iterable[Row], metric: str, config: RunConfig) -> list[TrialPoint]:
@@ -66,16 +66,16 @@ def curve(rows: Iterable[Row], metric: str, config: RunConfig) -> list[TrialPoin
 
 
 def stages(points: Sequence[TrialPoint]) -> dict[int, float]:
-    """Return the metric at the end of each stage the run has passed.
+    """Return the metric at the end of each completed stage.
 
-    That is the last value by the first iteration past the stage's end, so that it does not depend
-    on when one looks. A stage before the first value is left out.
+    That is the last value up to the first iteration after the stage's end, so it does not depend
+    on when the log is read. Stages before the first value are left out.
     """
     found: dict[int, float] = {}
     latest, passed = None, 0
     for point in points:
         latest = point.value if point.value is not None else latest
-        # A last iteration may fall short of its stage's end by a rounding error.
+        # The last iteration may miss its stage's end by a rounding error.
         reached = int(point.share * STAGES + 1e-9)
         if latest is not None:
             found |= dict.fromkeys(range(passed + 1, reached + 1), latest)
@@ -84,7 +84,7 @@ def stages(points: Sequence[TrialPoint]) -> dict[int, float]:
 
 
 def score(points: Sequence[TrialPoint], take: Take, direction: Direction) -> float | None:
-    """Return what a finished run came to; None if the metric was never measured."""
+    """Return the score of a finished run; None if the metric was never measured."""
     measured = [(point.share, point.value) for point in points if point.value is not None]
     if not measured:
         return None
@@ -102,29 +102,29 @@ def score(points: Sequence[TrialPoint], take: Take, direction: Direction) -> flo
 
 
 def failure(code: int, log: str) -> Failure:
-    """Return how a run failed that ended with this exit code, in its own words."""
-    words = _last_words(log)
+    """Return the failure of a run with this exit code, with the error message in its log."""
+    message = _error_line(log)
     if code in CLEAN_STOPS:
-        return Failure(STOPPED, words or "the run was stopped by somebody else")
+        return Failure(STOPPED, message or "the run was stopped by a signal")
     if code < 0:
         name = signal.Signals(-code).name
-        return Failure(CRASHED, f"killed by {name}" + (f": {words}" if words else ""))
-    return Failure(_KINDS.get(code, CRASHED), words or f"exit code {code}")
+        return Failure(CRASHED, f"killed by {name}" + (f": {message}" if message else ""))
+    return Failure(_KINDS.get(code, CRASHED), message or f"exit code {code}")
 
 
 def unmeasured(metric: str, rows: Sequence[Row]) -> Failure:
-    """Return the failure of a run that ended well without ever measuring the objective."""
+    """Return the failure of a run that finished without measuring the objective."""
     known = sorted({name for row in rows for name in row if "/" in name})
     close = suggestion(metric, known)
     return Failure(UNMEASURED, f"the run never measured {metric}{close}")
 
 
-def _last_words(log: str) -> str:
-    """Return the line that says what went wrong: the command's own, or the last one."""
+def _error_line(log: str) -> str:
+    """Return the command's error message, or the last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     own = [line for line in lines if line.startswith("longhaul: ")]
     line = own[-1].removeprefix("longhaul: ") if own else lines[-1] if lines else ""
-    return line[:LONGEST_WORDS]
+    return line[:LONGEST_MESSAGE]
 
 
 LOCK_SECONDS = 120.0
@@ -133,29 +133,29 @@ READING_SHARE = 0.02
 
 
 class Done:
-    """In place of a process, for a run that had finished before the search was told of it."""
+    """Stands for the process of a run that is already finished."""
 
     def poll(self) -> int | None:
-        """Return that all is well."""
+        """Return exit code 0."""
         return 0
 
     def ask_to_stop(self) -> None:
         """Do nothing."""
 
     def end(self) -> int:
-        """Return that all is well."""
+        """Return exit code 0."""
         return 0
 
 
 @dataclass(slots=True)
 class LiveTrial(Job):
-    """A trial that is being trained."""
+    """A trial in training."""
 
     record: TrialRecord
     config: RunConfig
     began: float
-    told: set[int] = field(default_factory=set)
-    """Stages the study knows of."""
+    reported: set[int] = field(default_factory=set)
+    """Stages that the study has stored."""
     is_pruned: bool = False
     is_late: bool = False
     next_look: float = 0.0
@@ -166,8 +166,8 @@ class LiveTrial(Job):
         return self.record.number
 
 
-class TrialFloor:
-    """Starts trials and looks at what they have written."""
+class TrialRuns:
+    """Starts the runs of trials and reads their logs."""
 
     def __init__(
         self, plan: SearchPlan, *, launch: Launch = Child, clock: Callable[[], float]
@@ -178,7 +178,7 @@ class TrialFloor:
         self._runs: dict[int, RunDirectory] = {}
 
     def start(self, record: TrialRecord) -> LiveTrial:
-        """Begin or go on with a trial's run; values no run can have raise a ConfigError."""
+        """Start or continue a trial's run; raise a ConfigError for invalid values."""
         planned = self._plan.trial(record.number, record.params)
         config = planned.config
         file, log = self._write_config(record.number, planned.values)
@@ -214,14 +214,14 @@ class TrialFloor:
         )
 
     def _wait_for_the_lock(self, number: int) -> None:
-        """Let the run of a search that was killed write its checkpoint."""
+        """Wait until the run of a killed search has written its checkpoint."""
         run = self.find(number)
         until = self._clock() + LOCK_SECONDS
         while run is not None and is_locked(run.lock) and self._clock() < until:
             time.sleep(0.1)
 
     def find(self, number: int) -> RunDirectory | None:
-        """Return the run of a trial, None before there is one."""
+        """Return the run of a trial, None if there is none yet."""
         if number not in self._runs:
             request = self._plan.request
             named = runs_named(
@@ -234,14 +234,14 @@ class TrialFloor:
         return self._runs[number]
 
     def rows(self, number: int) -> list[Row]:
-        """Return what a trial's run has logged so far."""
+        """Return the metrics of a trial's run so far."""
         run = self.find(number)
         return read_metrics(run).rows if run is not None else []
 
     def new_stages(self, trial: LiveTrial, *, is_over: bool) -> list[tuple[int, float]]:
-        """Return the stages a trial has passed since the last look, in order.
+        """Return the stages a trial has completed since the last call, in order.
 
-        A look at a long log may be put off, so that looking stays cheap.
+        A long log is read less often, which limits the time spent on reading.
         """
         began = self._clock()
         if began < trial.next_look and not is_over:
@@ -249,20 +249,20 @@ class TrialFloor:
         found = stages(self._points(trial))
         took = self._clock() - began
         trial.next_look = self._clock() + took / READING_SHARE
-        new = [(stage, value) for stage, value in found.items() if stage not in trial.told]
-        trial.told |= found.keys()
+        new = [(stage, value) for stage, value in found.items() if stage not in trial.reported]
+        trial.reported |= found.keys()
         return new
 
     def _points(self, trial: LiveTrial) -> list[TrialPoint]:
         return curve(self.rows(trial.number), self._plan.metric, trial.config)
 
     def result(self, trial: LiveTrial, code: int) -> float | Failure:
-        """Return what a trial that ended by itself came to."""
+        """Return the score of a trial that ended by itself, or its failure."""
         if trial.is_late:
             limit = self._plan.request.trial_seconds
-            return Failure(TIMEOUT, f"not done after {limit:g} s; --trial-timeout gives it more")
+            return Failure(TIMEOUT, f"not finished after {limit:g} s; raise --trial-timeout")
         if code != 0:
-            return failure(code, trial.words())
+            return failure(code, trial.output())
         request = self._plan.request
         found = score(self._points(trial), request.take, request.direction)
         if found is None:
@@ -270,7 +270,7 @@ class TrialFloor:
         return found
 
     def facts(self, number: int) -> dict[str, str | float]:
-        """Return where a trial's run is, how long it was and how long it took."""
+        """Return the path, seconds and steps of a trial's run."""
         run, rows = self.find(number), self.rows(number)
         if run is None:
             return {}
@@ -280,10 +280,10 @@ class TrialFloor:
 
 
 def refuse_leftovers(plan: SearchPlan) -> None:
-    """Raise if runs of an earlier search of this name are there whose memory is gone."""
+    """Raise if there are runs of an earlier search of this name whose folder is gone."""
     request = plan.request
     if next(runs_named(request.root, request.task, request.run_name(0), request.run_seed(0)), None):
         raise ConfigError(
-            f"there are runs of an earlier search {request.name!r} beside {request.folder}, which "
-            "is gone; take another --name, or move them away"
+            f"there are runs of an earlier search {request.name!r}, but its folder "
+            f"{request.folder} is gone; use another --name, or move the runs away"
         )

@@ -272,7 +272,7 @@ class CampaignRunner:
         """Return what a course has come to after a slice."""
         state = self._states[job.course]
         if code not in CLEAN_ENDS:
-            said = job.words().strip().splitlines()
+            said = job.output().strip().splitlines()
             return replace(state, problem=said[-1][:200] if said else f"exit code {code}")
         run = self._find(job.course)
         if run is None:
@@ -283,7 +283,7 @@ class CampaignRunner:
         """Return the state of a course with its film, relative to the campaign's folder."""
         path = self._request.folder / f"{slug(job.course)}.mp4"
         if code:
-            said = job.words().strip().splitlines()
+            said = job.output().strip().splitlines()
             self._notify(f"{job.course}: no film: {said[-1] if said else code}")
         return replace(self._states[job.course], film=path.name if path.is_file() else "")
 
