@@ -84,7 +84,7 @@ def test_a_run_whose_checkpoints_are_gone_is_not_started_afresh(
     outcome = longhaul(*command, run.path if command == COMMANDS[0] else tmp_path)
     assert outcome.code == 5
     assert f"{run.checkpoints} holds no checkpoint, but this run has saved some" in outcome.problem
-    assert "restore the folder from a backup, or begin a new run" in outcome.problem
+    assert "restore the folder from a backup, or start a new run" in outcome.problem
     assert everything_in(tmp_path) == before
 
 
@@ -105,18 +105,16 @@ def test_a_finished_run_whose_checkpoints_are_gone_is_not_started_afresh(
     assert everything_in(tmp_path) == before
 
 
-@pytest.mark.parametrize("last", [{"event": "resumed"}, {"event": "stopped"}])
-def test_a_run_of_an_earlier_version_is_known_by_its_sessions(
-    longhaul: Longhaul, tmp_path: Path, last: dict[str, str]
+def test_a_run_of_an_earlier_format_is_refused_in_one_line(
+    longhaul: Longhaul, tmp_path: Path
 ) -> None:
     run = stopped_run(tmp_path)
-    shutil.rmtree(run.checkpoints)
     record = json.loads(run.record.read_text())
-    del record["first_checkpoint"]
-    run.record.write_text(json.dumps(record))
-    rows = [{"event": "started"}, {"reason": "stopped by SIGTERM", **last}]
-    run.sessions.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert longhaul("resume", run.path).code == 5
+    run.record.write_text(json.dumps({**record, "format": 1}))
+    for command in ("resume", "evaluate", "inspect", "report"):
+        outcome = longhaul(command, run.path)
+        assert outcome.code == 2
+        assert "has format 1, and this version reads 2; use longhaul 0.1" in outcome.problem
 
 
 def test_a_run_that_never_came_to_a_checkpoint_starts_from_the_beginning(

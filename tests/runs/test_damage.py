@@ -268,8 +268,8 @@ def test_a_checkpoint_of_another_format_is_foreign(make_store: MakeStore) -> Non
     store = make_store()
     store.save(make_snapshot(1))
     path = store.save(make_snapshot(2))
-    reseal(path / "manifest.json", lambda body: body.update(format=2))
-    with pytest.raises(ForeignError, match=f"{path} cannot be used.*its format is not 1"):
+    reseal(path / "manifest.json", lambda body: body.update(format=1))
+    with pytest.raises(ForeignError, match=f"{path} cannot be used.*its format is not 2"):
         make_store().load_newest()
 
 

@@ -28,7 +28,10 @@ from longhaul.runs.durable import (
 )
 from longhaul.runs.lock import host_facts, installed_versions
 
-FORMAT = 1
+FORMAT = 2
+"""Of run.json. Raised when older runs can no longer be read; see docs/decisions/0016."""
+LAST_READERS = {1: "0.1"}
+"""The newest version of longhaul that reads each earlier format."""
 
 
 class Status(Enum):
@@ -92,14 +95,21 @@ def decode_record(content: bytes, path: Path) -> RunRecord:
         row = json.loads(content)
         found = row.get("format") if isinstance(row, Mapping) else None
         if found != FORMAT:
-            raise ConfigError(
-                f"{path} has format {found!r}; this version of longhaul reads {FORMAT}"
-            )
+            raise ConfigError(other_format(path, found))
         record = msgspec.convert(row, RunRecord)
         record.created_at  # noqa: B018 - the time must be readable as well
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise ConfigError(f"{path} is damaged: {error}; restore it from a backup") from error
     return record
+
+
+def other_format(path: Path, found: object) -> str:
+    """Return why a run of another format is refused, and what reads it."""
+    reader = LAST_READERS.get(found) if isinstance(found, int) else None
+    remedy = f"use longhaul {reader}" if reader else "use the version that wrote it"
+    return (
+        f"{path} has format {found!r}, and this version reads {FORMAT}; {remedy} to read this run"
+    )
 
 
 def write_status(path: Path, status: Status, reason: str = "") -> None:

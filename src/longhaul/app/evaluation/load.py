@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from longhaul.app.evaluation.evaluate import Evaluated
     from longhaul.app.evaluation.suites import SuiteReport
 
-FORMAT = 1
+FORMAT = 2
 CARD, WEIGHTS, CONFIG, ONNX = "policy.json", "policy.safetensors", "config.toml", "policy.onnx"
 
 

@@ -15,7 +15,6 @@ from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.directory import RunDirectory, Status
 from longhaul.runs.durable import Digest, digest_file
 from longhaul.runs.lock import RunLock
-from longhaul.runs.logs.jsonl import iterate_rows
 
 MANIFEST_FILE = "manifest.json"
 STATE_FILE = "state.json"
@@ -127,7 +126,6 @@ def check_identity(manifest: Manifest, identity: Mapping[str, str]) -> None:
             )
 
 
-SAVED_FIRST = frozenset({"stopped by SIGINT", "stopped by SIGTERM"})
 """Reasons to stop that sessions.jsonl names only after a checkpoint was written."""
 
 
@@ -142,21 +140,11 @@ def check_checkpoints(run: RunDirectory) -> None:
 
 
 def has_saved(run: RunDirectory) -> bool:
-    """Whether the run ever saved a checkpoint, even if it was removed since.
-
-    `run.json` names the first checkpoint. For runs of earlier versions, the end of their sessions
-    shows it.
-    """
+    """Whether the run ever saved a checkpoint, even if it was removed since."""
     record = run.read_record()
     if record.first_checkpoint or record.status is Status.FINISHED:
         return True
-    if read_latest(run.checkpoints) is not None:
-        return True
-    return any(
-        row.get("event") in ("resumed", Status.FINISHED.value)
-        or (row.get("event") == Status.STOPPED.value and row.get("reason") in SAVED_FIRST)
-        for row in iterate_rows(run.sessions)
-    )
+    return read_latest(run.checkpoints) is not None
 
 
 _PREFIX = ".tmp-"

@@ -17,7 +17,7 @@ from longhaul.core.errors import CheckpointError
 from longhaul.runs.durable import Digest
 from longhaul.runs.logs.jsonl import LogMark
 
-FORMAT = 1
+FORMAT = 2
 KIND = "longhaul checkpoint"
 
 
