@@ -6,7 +6,7 @@ always `line x scale`, and while the scale is at work the line can be made to wa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from longhaul.core.control import Decision, View, WritesOne
@@ -144,9 +144,7 @@ class Adaptive(WritesOne):
             recent = (*recent, float(found))[-self.window :]
             weight = 2.0 / (self.window + 1)
             average = float(found) if average is None else average + weight * (found - average)
-        state = AdaptiveState(
-            state.scale, recent, average, state.waited, state.last_place, state.moved_at
-        )
+        state = replace(state, recent=recent, average=average)
         if not recent:
             return None, state
         return (sum(recent) / len(recent) if self.average == "window" else average), state
