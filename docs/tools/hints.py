@@ -6,9 +6,10 @@ import dataclasses
 import inspect
 from collections.abc import Iterable, Iterator
 
+from docs.tools.fields import field_docs
 from docs.tools.wording import default_words, sentence, table
 
-from longhaul.core.config import field_docs, field_types
+from longhaul.core.config import field_types
 from longhaul.core.hint import Rule
 from longhaul.core.task import Task
 from longhaul.hints.catalog import GENERAL

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.tools.commands import commands_page
+from docs.tools.fields import field_docs
 from docs.tools.hints import rule_blocks
 from docs.tools.wording import code, default_words, page, sentence, table, type_words
 
@@ -19,7 +20,7 @@ from longhaul.app.build.components import build_settings, build_task
 from longhaul.app.build.config import FREE_TO_CHANGE, RunConfig
 from longhaul.app.build.metrics import GENERAL, TIMINGS
 from longhaul.app.build.sources import find_kind, from_values, task_names
-from longhaul.core.config import field_docs, field_types
+from longhaul.core.config import field_types
 from longhaul.core.errors import EXIT_CODES
 from longhaul.core.metrics import Alias, Metric
 from longhaul.core.settings import Setting

@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 from docs.tools.commands import commands_page
+from docs.tools.fields import field_docs
 
 from longhaul.app.build.config import RunConfig
 from longhaul.app.build.metrics import GENERAL, TIMINGS
-from longhaul.core.config import field_docs, field_types
+from longhaul.core.config import field_types
 
 ROOT = Path(__file__).parents[2]
 EACH = 20

@@ -9,12 +9,12 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pytest
 import torch
+from docs.tools.fields import field_docs
 
 from longhaul.app.build.components import build_schedule, build_settings, build_task
 from longhaul.app.build.config import RunConfig
 from longhaul.app.build.metrics import declared_metrics, declares
 from longhaul.app.build.sources import ConfigSources, find_kind, resolve
-from longhaul.core.config import field_docs
 from longhaul.core.control import Progress
 from longhaul.core.env import Episode, VectorEnv
 from longhaul.core.rollout import Rollout, unfold_chunks

@@ -8,7 +8,7 @@ from longhaul.app.build.config import RunConfig
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.core.config import key_paths
 from longhaul.core.errors import ConfigError
-from longhaul.core.metrics import FOREIGN
+from longhaul.core.metrics import foreign_names
 from longhaul.learn.config import PPOConfig
 from tests.app.small import CARTPOLE
 
@@ -16,8 +16,8 @@ KEYS = (*key_paths(RunConfig), *key_paths(PPOConfig, where="learn"))
 
 
 def test_every_foreign_name_leads_to_a_key_of_the_config() -> None:
-    assert set(FOREIGN.values()) <= set(KEYS)
-    assert not FOREIGN.keys() & {key.rpartition(".")[2] for key in KEYS}
+    assert set(foreign_names().values()) <= set(KEYS)
+    assert not foreign_names().keys() & {key.rpartition(".")[2] for key in KEYS}
 
 
 @pytest.mark.parametrize(

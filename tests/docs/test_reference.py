@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 import pytest
 from docs.tools.commands import commands, commands_page
+from docs.tools.fields import field_docs
 from docs.tools.reference import own_kinds, reference_pages, write_reference
 from docs.tools.wording import table, type_words
 from typer.testing import CliRunner
 
 from longhaul.app.build.config import RunConfig
 from longhaul.cli.main import app
-from longhaul.core.config import field_docs, field_types, value_words
+from longhaul.core.config import field_types, value_words
 from longhaul.core.errors import EXIT_CODES
 from longhaul.core.settings import Setting
 from longhaul.learn.config import PPOConfig

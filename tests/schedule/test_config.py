@@ -5,8 +5,8 @@ import tomllib
 from typing import Any
 
 import pytest
+from docs.tools.fields import field_docs
 
-from longhaul.core.config import field_docs
 from longhaul.core.control import Controller
 from longhaul.core.errors import ConfigError
 from longhaul.schedule.adaptive import Nudge

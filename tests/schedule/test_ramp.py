@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from longhaul.core.control import Progress, View
+from longhaul.core.control import NoState, Progress, View
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Settings
-from longhaul.schedule.ramp import Ramp, RampState
+from longhaul.schedule.ramp import Ramp
 from tests.schedule.examples import RATE
 
 
@@ -80,10 +80,10 @@ def test_the_end_value_is_met_exactly_and_kept() -> None:
 def test_a_value_on_the_curve_is_left_alone() -> None:
     ramp = Ramp("lr", RATE, start=0.3, end=0.1, along="iterations", finish=10)
     progress = Progress(5)
-    decision = ramp.decide(RampState(), View(progress, {}, Settings([RATE])))
+    decision = ramp.decide(NoState(), View(progress, {}, Settings([RATE])))
     assert decision.why == "linear ramp at iteration 5"
     settled = Settings([RATE]).with_(decision.assignments)
-    assert ramp.decide(RampState(), View(progress, {}, settled)).assignments == ()
+    assert ramp.decide(NoState(), View(progress, {}, settled)).assignments == ()
 
 
 def test_a_share_of_the_run_needs_its_length() -> None:

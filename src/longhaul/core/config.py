@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
-import itertools
 import json
-import textwrap
 import typing
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -122,29 +118,6 @@ def field_types(kind: type) -> dict[str, Any]:
     """Return the resolved type of each field of a dataclass."""
     hints = typing.get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
-
-
-def field_docs(kind: type) -> dict[str, str]:
-    """Return the docstring written under each field of a dataclass, inherited ones included."""
-    docs: dict[str, str] = {}
-    for part in reversed(kind.__mro__):
-        if dataclasses.is_dataclass(part):
-            docs |= _own_docs(part)
-    return docs
-
-
-def _own_docs(kind: type) -> dict[str, str]:
-    """Return the docstring under each field that a dataclass declares itself."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
-    body = typing.cast(ast.ClassDef, tree.body[0]).body
-    docs: dict[str, str] = {}
-    for statement, following in itertools.pairwise(body):
-        if not isinstance(statement, ast.AnnAssign) or not isinstance(following, ast.Expr):
-            continue
-        text = following.value
-        if isinstance(text, ast.Constant) and isinstance(text.value, str):
-            docs[ast.unparse(statement.target)] = " ".join(text.value.split())
-    return docs
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sized
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from longhaul.core.metrics import Metrics
-from longhaul.core.settings import Assignment, Settings
+from longhaul.core.settings import Assignment, Setting, Settings
 
 
 class Collected(Protocol):
@@ -81,3 +81,39 @@ class Controller(Protocol[S]):
 
     def decide(self, state: S, view: View) -> Decision[S]:
         """Return the next state and the settings to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoState:
+    """The state of a controller that has none."""
+
+
+class Stateless:
+    """A controller whose decisions follow from the progress and the settings alone."""
+
+    __slots__ = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """No metric."""
+        return ()
+
+    def initial(self) -> NoState:
+        """Return the empty state."""
+        return NoState()
+
+
+class _HasSetting(Protocol):
+    @property
+    def setting(self) -> Setting[Any]: ...
+
+
+class WritesOne:
+    """A controller that writes its `setting` only."""
+
+    __slots__ = ()
+
+    @property
+    def writes(self: _HasSetting) -> tuple[str, ...]:
+        """The setting."""
+        return (self.setting.name,)

@@ -135,15 +135,31 @@ class Step:
     events: tuple[EnvEvent, ...] = ()
 
 
-class Env(Protocol):
-    """One simulator with one or more rows; it writes into the slots it was bound to."""
+class Simulator(Protocol):
+    """What one simulator and a batch of them have in common; both write into bound slots."""
 
     @property
     def spec(self) -> EnvSpec:
-        """The env's shapes and promises."""
+        """The shapes and promises of one simulator."""
 
     def bind(self, slots: StepBuffers) -> None:
-        """Write into these views, `spec.rows` rows, from the next call on."""
+        """Write into these arrays from the next call on: `spec.rows` rows per simulator."""
+
+    def configure(self, settings: Settings) -> None:
+        """Take settings into account from each simulator's next reset on."""
+
+    def snapshot(self) -> State:
+        """Return the state in mid-episode (tier A only)."""
+
+    def restore(self, state: State) -> None:
+        """Continue from a snapshot and write the slots (tier A only)."""
+
+    def close(self) -> None:
+        """Free what is held."""
+
+
+class Env(Simulator, Protocol):
+    """One simulator with one or more rows."""
 
     def reset(self, seed: int, start: Start | None) -> None:
         """Begin an episode: write obs, active and mask."""
@@ -151,28 +167,12 @@ class Env(Protocol):
     def step(self, actions: Array) -> Ending | None:
         """Act with `actions` [rows, ...]; write all but `started`; return how it ended."""
 
-    def configure(self, settings: Settings) -> None:
-        """Take settings into account from the next reset on."""
-
     def frame(self) -> NDArray[np.uint8] | None:
         """Return the present picture [height, width, 3], or None if there is none."""
 
-    def snapshot(self) -> State:
-        """Return the state in mid-episode (tier snapshot only)."""
 
-    def restore(self, state: State) -> None:
-        """Continue from a snapshot and write the slots (tier snapshot only)."""
-
-    def close(self) -> None:
-        """Free what the simulator holds."""
-
-
-class BatchedEnv(Protocol):
+class BatchedEnv(Simulator, Protocol):
     """Many simulators in preallocated arrays, stepped by native code without the GIL."""
-
-    @property
-    def spec(self) -> EnvSpec:
-        """The shapes and promises of one simulator."""
 
     @property
     def count(self) -> int:
@@ -181,9 +181,6 @@ class BatchedEnv(Protocol):
     @property
     def over(self) -> Bools:
         """[count], True for simulators whose episode ended in the last step."""
-
-    def bind(self, slots: StepBuffers) -> None:
-        """Write into these arrays, `count * spec.rows` rows, env-major."""
 
     def reset(
         self, envs: NDArray[np.int64], seeds: NDArray[np.int64], starts: list[Start | None]
@@ -199,20 +196,8 @@ class BatchedEnv(Protocol):
     def ending(self, env: int) -> Ending:
         """Return how the episode of `env`, which is over, ended."""
 
-    def configure(self, settings: Settings) -> None:
-        """Take settings into account from each simulator's next reset on."""
-
     def frame(self, env: int) -> NDArray[np.uint8] | None:
         """Return the present picture of one simulator."""
-
-    def snapshot(self) -> State:
-        """Return the state of all simulators."""
-
-    def restore(self, state: State) -> None:
-        """Continue from a snapshot and write the slots."""
-
-    def close(self) -> None:
-        """Free what the simulators hold."""
 
 
 class VectorEnv(Stateful, Protocol):

@@ -88,6 +88,9 @@ class MetricHistory:
     history: Sequence[tuple[int, float]] = ()
 
 
+NOT_MEASURED = MetricHistory((), (), ())
+
+
 @dataclass(frozen=True, slots=True)
 class Recent:
     """What rules look at: the last measurements of a run, and what is fixed for it."""
@@ -100,9 +103,7 @@ class Recent:
 
     def values(self, metric: str, over: int) -> Sequence[float]:
         """Return what was measured in the last `over` iterations, oldest first."""
-        found = self.series.get(metric)
-        if found is None:
-            return ()
+        found = self.series.get(metric, NOT_MEASURED)
         after = self.progress.iteration - over
         begin = len(found.iterations)
         while begin and found.iterations[begin - 1] > after:
@@ -111,28 +112,23 @@ class Recent:
 
     def latest(self, metric: str, count: int) -> Sequence[float]:
         """Return the last `count` measurements that are remembered, however long ago."""
-        found = self.series.get(metric)
-        if found is None:
-            return ()
+        found = self.series.get(metric, NOT_MEASURED)
         length = len(found.values)
         return [found.values[index] for index in range(max(0, length - count), length)]
 
     def last(self, metric: str) -> float | None:
         """Return what was measured in this very iteration, or None."""
-        found = self.series.get(metric)
-        if found is None or not found.iterations:
-            return None
-        return found.values[-1] if found.iterations[-1] == self.progress.iteration else None
+        found = self.series.get(metric, NOT_MEASURED)
+        is_new = bool(found.iterations) and found.iterations[-1] == self.progress.iteration
+        return found.values[-1] if is_new else None
 
     def opening(self, metric: str) -> Sequence[float]:
         """Return the first few measurements since watching began."""
-        found = self.series.get(metric)
-        return () if found is None else found.opening
+        return self.series.get(metric, NOT_MEASURED).opening
 
     def history(self, metric: str) -> Sequence[tuple[int, float]]:
         """Return iterations and values, thinned out evenly, since watching began."""
-        found = self.series.get(metric)
-        return () if found is None else found.history
+        return self.series.get(metric, NOT_MEASURED).history
 
     def names(self, pattern: str) -> list[str]:
         """Return the metrics measured in this iteration whose names match, `*` for any text."""

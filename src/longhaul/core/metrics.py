@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
+import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from longhaul.core.errors import suggestion
@@ -129,51 +132,11 @@ class Panel:
     """What a reader should know to read it."""
 
 
-_NAMES: Mapping[str, str] = {
-    "learn.learning_rate": "lr base_lr",
-    "learn.gamma": "discount discount_factor",
-    "learn.gae_lambda": "gae_decay lambda lambda_ lam td_lambda",
-    "learn.clip_range": "clip clip_coef clip_param clip_ratio clip_epsilon ppo_clip_ratio",
-    "learn.clip_range_vf": "value_clip clip_vloss vf_clip vf_clip_param ppo_clip_value",
-    "learn.ent_coef": "entropy_weight entropy_coef entropy_coeff exploration_loss_coeff",
-    "learn.vf_coef": "value_weight vf_loss_coeff value_coef value_loss_coef value_loss_coeff",
-    "learn.n_epochs": "epochs num_epochs update_epochs num_sgd_iter noptepochs",
-    "learn.minibatch_size": "batch_size minibatch num_minibatches nminibatches sgd_minibatch_size",
-    "learn.target_kl": "kl_stop kl_target",
-    "learn.max_grad_norm": "grad_clip clip_grad_norm",
-    "learn.normalize_advantage": "norm_adv normalize_advantages",
-    "learn.normalize_reward": "norm_reward normalize_returns",
-    "learn.reward_clip": "clip_reward clip_rewards",
-    "learn.adam_epsilon": "adam_eps",
-    "learn.algorithm": "algo",
-    "collect.num_steps": "n_steps rollout rollout_length rollout_fragment_length "
-    "train_batch_size nsteps",
-    "collect.window": "stats_window_size",
-    "num_envs": "n_envs num_envs_per_worker num_envs_per_env_runner nenvs",
-    "total_timesteps": "total_steps train_for_env_steps",
-    "policy.hidden": "net_arch hidden_sizes hidden_size fcnet_hiddens encoder_mlp_layers",
-    "policy.activation": "activation_fn fcnet_activation nonlinearity",
-    "policy.core": "use_rnn use_lstm use_gru rnn_type lstm recurrent",
-    "policy.core_size": "lstm_hidden_size lstm_cell_size rnn_size",
-    "policy.core_layers": "n_lstm_layers rnn_num_layers",
-    "policy.normalize_observations": "norm_obs normalize_input normalize_obs observation_filter",
-    "policy.observation_clip": "clip_obs",
-    "policy.initial_log_std": "log_std_init",
-    "policy": "policy_kwargs model",
-    "env.processes.workers": "num_workers num_env_runners n_workers",
-    "evaluate.every_iterations": "eval_freq evaluation_interval",
-    "evaluate.episodes": "n_eval_episodes eval_episodes evaluation_duration",
-    "checkpoint.every_iterations": "save_freq save_every checkpoint_freq",
-    "schedule": "anneal_lr lr_schedule",
-    "track.to": "tensorboard_log with_wandb",
-    "track.project": "wandb_project_name wandb_project",
-    "report.film_evaluations": "capture_video",
-    "device": "cuda",
-    "deterministic": "torch_deterministic",
-}
-
-FOREIGN: Mapping[str, str] = {name: key for key, names in _NAMES.items() for name in names.split()}
-"""Our config key for each name of Stable-Baselines3, CleanRL, RLlib and Sample Factory."""
+@functools.cache
+def foreign_names() -> Mapping[str, str]:
+    """Return our config key for each name of Stable-Baselines3, CleanRL and other trainers."""
+    ours = tomllib.loads(Path(__file__).with_name("foreign_names.toml").read_text("utf-8"))
+    return {name: key for key, names in ours.items() for name in names}
 
 
 def key_suggestion(path: str, siblings: Iterable[str], everywhere: Collection[str]) -> str:
@@ -182,8 +145,8 @@ def key_suggestion(path: str, siblings: Iterable[str], everywhere: Collection[st
     By its name elsewhere, by the table it really is in, by spelling, and else where to look.
     """
     last = _last(path)
-    if last in FOREIGN:
-        return f"; did you mean {FOREIGN[last]!r}?"
+    if last in foreign_names():
+        return f"; did you mean {foreign_names()[last]!r}?"
     if same := [key for key in everywhere if _last(key) == last]:
         return f"; did you mean {min(same, key=len)!r}?"
     names = {_last(key): key for key in siblings}
@@ -194,7 +157,7 @@ def key_suggestion(path: str, siblings: Iterable[str], everywhere: Collection[st
 
 def setting_suggestion(name: str, settings: Collection[str]) -> str:
     """Return `; did you mean 'x'?` for a setting by its name elsewhere, or else by spelling."""
-    meant = FOREIGN.get(_last(name))
+    meant = foreign_names().get(_last(name))
     return f"; did you mean {meant!r}?" if meant in settings else suggestion(name, settings)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import setting_suggestion
@@ -64,17 +64,11 @@ class Settings:
 
     def __init__(
         self,
-        declared: Iterable[
-            Setting[bool]
-            | Setting[int]
-            | Setting[float]
-            | Setting[str]
-            | Setting[tuple[SettingValue, ...]]
-        ],
+        declared: Iterable[Setting[Any]],
         values: Mapping[str, SettingValue] | None = None,
     ) -> None:
         self._declared: dict[str, Setting[SettingValue]] = {}
-        for setting in cast("Iterable[Setting[SettingValue]]", declared):
+        for setting in declared:
             if setting.name in self._declared:
                 raise ConfigError(f"setting {setting.name!r} is declared twice")
             self._declared[setting.name] = setting
@@ -115,9 +109,7 @@ class Settings:
         changed = {assignment.name: assignment.value for assignment in assignments}
         if not changed:
             return self
-        return Settings(
-            cast("Iterable[Setting[float]]", self._declared.values()), {**self._values, **changed}
-        )
+        return Settings(self._declared.values(), {**self._values, **changed})
 
     def values(self) -> dict[str, SettingValue]:
         """Return the present values by name."""

@@ -6,13 +6,21 @@ always `line x scale`, and while the scale is at work the line can be made to wa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from longhaul.core.control import Decision, View
+from longhaul.core.control import Decision, View, WritesOne
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment, Setting
 from longhaul.schedule.ramp import Axis, between, check_axis, position
+
+
+def _check_intervals(name: str, **intervals: tuple[float, float]) -> None:
+    for field, (low, high) in intervals.items():
+        if low > high:
+            raise ConfigError(
+                f"schedule.{name}.{field} = [{low}, {high}] has its lower end above its upper end"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +36,7 @@ class AdaptiveState:
 
 
 @dataclass(frozen=True, slots=True)
-class Adaptive:
+class Adaptive(WritesOne):
     """Anneal a setting along the run, and scale it while a metric leaves its band."""
 
     name: str
@@ -64,12 +72,7 @@ class Adaptive:
 
     def __post_init__(self) -> None:
         check_axis(self.name, self.along, self.total)
-        for field, (low, high) in (("band", self.band), ("limits", self.limits)):
-            if low > high:
-                raise ConfigError(
-                    f"schedule.{self.name}.{field} = [{low}, {high}] has its lower end above "
-                    "its upper end"
-                )
+        _check_intervals(self.name, band=self.band, limits=self.limits)
         if not (0 <= self.limits[0] <= 1 <= self.limits[1]):
             raise ConfigError(
                 f"schedule.{self.name}.limits = {list(self.limits)} must hold 1, where the scale "
@@ -85,11 +88,6 @@ class Adaptive:
     def reads(self) -> tuple[str, ...]:
         """The metric that is to stay in the band."""
         return (self.metric,)
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        """The setting."""
-        return (self.setting.name,)
 
     @property
     def follows(self) -> tuple[str, ...]:
@@ -146,9 +144,7 @@ class Adaptive:
             recent = (*recent, float(found))[-self.window :]
             weight = 2.0 / (self.window + 1)
             average = float(found) if average is None else average + weight * (found - average)
-        state = AdaptiveState(
-            state.scale, recent, average, state.waited, state.last_place, state.moved_at
-        )
+        state = replace(state, recent=recent, average=average)
         if not recent:
             return None, state
         return (sum(recent) / len(recent) if self.average == "window" else average), state
@@ -168,7 +164,7 @@ class NudgeState:
 
 
 @dataclass(frozen=True, slots=True)
-class Nudge:
+class Nudge(WritesOne):
     """Pull one setting towards its ceiling while a metric is too low, its floor while too high."""
 
     name: str
@@ -187,12 +183,7 @@ class Nudge:
     """How many measurements are averaged."""
 
     def __post_init__(self) -> None:
-        for field, (low, high) in (("band", self.band), ("limits", self.limits)):
-            if low > high:
-                raise ConfigError(
-                    f"schedule.{self.name}.{field} = [{low}, {high}] has its lower end above "
-                    "its upper end"
-                )
+        _check_intervals(self.name, band=self.band, limits=self.limits)
         if not 0 < self.rate <= 1:
             raise ConfigError(f"schedule.{self.name}.rate = {self.rate} is not in (0, 1]")
         if self.window < 1:
@@ -202,11 +193,6 @@ class Nudge:
     def reads(self) -> tuple[str, ...]:
         """The metric that is to stay in the band."""
         return (self.metric,)
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        """The setting that is pulled."""
-        return (self.setting.name,)
 
     @property
     def extremes(self) -> tuple[Assignment, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from longhaul.core.config import field_types
+from longhaul.core.config import field_types, flatten
 from longhaul.core.control import Controller
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.metrics import Metric, setting_suggestion
@@ -212,22 +212,14 @@ def _assignments(value: object, settings: Settings, where: str) -> tuple[Assignm
     if not isinstance(value, Mapping):
         raise ConfigError(f"{where} is a table from settings to values, not {value!r}")
     assignments = []
-    for name, held in _flat(value):
+    # TOML reads an unquoted `a.b = 1` as a table in a table.
+    for name, held in flatten(value).items():
         declared = _declared(name, settings, where)
         try:
             assignments.append(declared.to(declared.check(frozen(held, f"{where}.{name}"))))
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from error
     return tuple(assignments)
-
-
-def _flat(table: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, object]]:
-    """Yield dotted names and values: TOML reads an unquoted `a.b = 1` as a table in a table."""
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def frozen(value: object, where: str) -> SettingValue:

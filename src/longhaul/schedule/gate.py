@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from longhaul.core.control import Decision, View
+from longhaul.core.control import Decision, View, WritesOne
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment, Setting
 from longhaul.schedule.criterion import Criterion, History, Verdict, all_measured, metric_names
@@ -45,7 +45,7 @@ class Assessment:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(WritesOne):
     """Raise a stage after repeated success, hold it after a failure, lower it after several.
 
     An evaluation is an iteration in which every metric of the criteria was measured. It is a
@@ -100,11 +100,6 @@ class Gate:
         """The metrics of the criteria and the setting that names the category."""
         names = metric_names(self.criteria)
         return names if self.category is None else (*names, self.category.name)
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        """The stage."""
-        return (self.setting.name,)
 
     @property
     def emits(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Generic
 
-from longhaul.core.control import Decision, View
+from longhaul.core.control import Decision, View, WritesOne
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment, Setting, T
 from longhaul.schedule.criterion import Criterion, History, Limit, all_measured
@@ -22,7 +22,7 @@ class LadderState:
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder(Generic[T]):
+class Ladder(WritesOne, Generic[T]):
     """Climb a list of values at given points of the run, or when a metric is good enough.
 
     With neither points nor a criterion the limit alone decides. A value that is not on the ladder
@@ -74,11 +74,6 @@ class Ladder(Generic[T]):
         """The metric of the criterion and the setting that caps the rung."""
         metrics = () if self.when is None else (self.when.metric,)
         return metrics if self.limit is None else (*metrics, self.limit.setting.name)
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        """The setting that climbs."""
-        return (self.setting.name,)
 
     @property
     def extremes(self) -> tuple[Assignment, ...]:

@@ -7,16 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from longhaul.core.control import Decision, View
+from longhaul.core.control import Decision, NoState, Stateless, View
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.settings import Assignment, SettingValue
 from longhaul.schedule.criterion import Limit
 from longhaul.schedule.ramp import Axis, between, check_axis, position, words
-
-
-@dataclass(frozen=True, slots=True)
-class PhasesState:
-    """Nothing: the phase follows from the progress alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +37,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Phases:
+class Phases(Stateless):
     """Give several settings the values of the phase the run is in."""
 
     name: str
@@ -126,11 +121,7 @@ class Phases:
             assignment for phase in self.phases for assignment in (*phase.assign, *phase.move)
         )
 
-    def initial(self) -> PhasesState:
-        """Return the empty state."""
-        return PhasesState()
-
-    def decide(self, state: PhasesState, view: View) -> Decision[PhasesState]:
+    def decide(self, state: NoState, view: View) -> Decision[NoState]:
         """Give every touched setting its value at this point of the run."""
         index, place = self._where(view)
         values = self._values(index, place)

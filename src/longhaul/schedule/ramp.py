@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from longhaul.core.control import Decision, Progress, View
+from longhaul.core.control import Decision, NoState, Progress, Stateless, View, WritesOne
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment, Setting
 
@@ -62,12 +62,7 @@ def words(along: Axis, place: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RampState:
-    """Nothing: the value follows from the progress alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ramp:
+class Ramp(Stateless, WritesOne):
     """Anneal one setting from `start` to `end` along the run, after an optional warm-up."""
 
     name: str
@@ -101,16 +96,6 @@ class Ramp:
             )
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """No metric."""
-        return ()
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        """The annealed setting."""
-        return (self.setting.name,)
-
-    @property
     def follows(self) -> tuple[str, ...]:
         """The setting, if the curve begins at its config value."""
         return self.writes if self.first == self.setting.default else ()
@@ -130,10 +115,6 @@ class Ramp:
             values.add(self.first * self.start_factor)
         return tuple(self.setting.to(value) for value in sorted(values))
 
-    def initial(self) -> RampState:
-        """Return the empty state."""
-        return RampState()
-
     def value_at(self, progress: Progress) -> float:
         """Return the setting's value once the run has come this far."""
         place = position(progress, self.along, self.total)
@@ -146,7 +127,7 @@ class Ramp:
             share = (1 - math.cos(math.pi * share)) / 2
         return between(self.first, self.end, share)
 
-    def decide(self, state: RampState, view: View) -> Decision[RampState]:
+    def decide(self, state: NoState, view: View) -> Decision[NoState]:
         """Put the setting on the curve."""
         value = self.value_at(view.progress)
         if view.settings[self.setting] == value:

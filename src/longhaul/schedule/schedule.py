@@ -75,8 +75,8 @@ class Schedule:
         self._settings = settings
         self._metrics: Metrics = {}
         _check_names(self._controllers)
-        _check_readers(self._controllers, settings)
-        _check_writers(self._controllers, settings)
+        _check_settings(self._controllers, settings)
+        _check_writers(self._controllers)
         _check_order(self._controllers)
         _check_extremes(self._controllers, settings)
         self._states: dict[str, Any] = {c.name: c.initial() for c in self._controllers}
@@ -183,26 +183,21 @@ def _check_names(controllers: Iterable[Controller[Any]]) -> None:
         seen.add(controller.name)
 
 
-def _check_readers(controllers: Iterable[Controller[Any]], settings: Settings) -> None:
+def _check_settings(controllers: Iterable[Controller[Any]], settings: Settings) -> None:
     """Refuse an unknown setting; a metric may be unknown, and only metrics have a slash."""
     for controller in controllers:
-        for name in controller.reads:
-            if "/" not in name and name not in settings:
-                raise ConfigError(
-                    f"schedule.{controller.name} reads {name!r}, which nothing declares"
-                    f"{setting_suggestion(name, tuple(settings))}"
-                )
-
-
-def _check_writers(controllers: Iterable[Controller[Any]], settings: Settings) -> None:
-    writers: dict[str, str] = {}
-    for controller in controllers:
-        for name in controller.writes:
+        read = [("reads", name) for name in controller.reads if "/" not in name]
+        for verb, name in (*read, *(("writes", name) for name in controller.writes)):
             if name not in settings:
                 raise ConfigError(
-                    f"schedule.{controller.name} writes {name!r}, which nothing declares"
+                    f"schedule.{controller.name} {verb} {name!r}, which nothing declares"
                     f"{setting_suggestion(name, tuple(settings))}"
                 )
+
+
+def _check_writers(controllers: Iterable[Controller[Any]]) -> None:
+    writers: dict[str, str] = {}
+    for controller in controllers:
         for name in (*controller.writes, *_emitted(controller)):
             if name in writers:
                 raise ConfigError(

@@ -172,7 +172,7 @@ class Loud:
     timed: bool = False
     reads: tuple[str, ...] = ("rollout/*",)
 
-    def evaluate_actions(self, recent: Recent) -> Finding | None:
+    def judge(self, recent: Recent) -> Finding | None:
         return Finding("It is loud.", "It always is.", "Turn it down.")
 
 

@@ -41,7 +41,7 @@ def test_a_checkpoint_gives_back_what_was_saved(make_store: MakeStore) -> None:
 
 @pytest.mark.parametrize("value", [True, 3, 2**80, float("inf"), 0.1, "x", ((1, 2.0), ("$a",)), ()])
 def test_settings_keep_value_and_type(make_store: MakeStore, value: SettingValue) -> None:
-    settings = Settings([Setting("it", value, "any")])  # type: ignore[list-item]  # any kind
+    settings = Settings([Setting("it", value, "any")])  # any kind
     make_store().save(CheckpointContent(Progress(1, 1, 0), settings, {"a": {}}, {}))
     loaded = make_store().load_newest()
     assert loaded is not None

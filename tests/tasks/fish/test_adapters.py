@@ -87,7 +87,7 @@ def test_a_seeded_reset_begins_that_seeds_episode() -> None:
 
 def test_pettingzoos_checkers_accept_a_school(capsys: pytest.CaptureFixture[str]) -> None:
     test = pytest.importorskip("pettingzoo.test")
-    from longhaul.tasks.fish.adapters import FishParallelEnv
+    from longhaul.tasks.fish.parallel_env import FishParallelEnv
 
     test.parallel_api_test(FishParallelEnv(SMALL), num_cycles=200)
     test.parallel_api_test(FishParallelEnv(SOCIAL), num_cycles=200)
@@ -97,7 +97,7 @@ def test_pettingzoos_checkers_accept_a_school(capsys: pytest.CaptureFixture[str]
 
 def test_agents_leave_when_they_die() -> None:
     pytest.importorskip("pettingzoo")
-    from longhaul.tasks.fish.adapters import FishParallelEnv
+    from longhaul.tasks.fish.parallel_env import FishParallelEnv
 
     env = FishParallelEnv(FishOptions(fish=60, time_limit=40), render_mode="rgb_array")
     env.reset(seed=8)

@@ -6,9 +6,10 @@ import tomllib
 from typing import Any
 
 import pytest
+from docs.tools.fields import field_docs
 
 from longhaul.app.build.sources import from_values
-from longhaul.core.config import convert, field_docs
+from longhaul.core.config import convert
 from longhaul.core.env import BatchedEnvs, Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Settings

@@ -16,13 +16,13 @@ from longhaul.app.build.metrics import TIMINGS, declares
 from longhaul.app.build.sources import from_values, parse_override, put_on, read_toml, to_values
 from longhaul.app.build.text import columns, short
 from longhaul.app.evaluation.load import Run
+from longhaul.app.inspect.schedule_replay import Replayed, recorded_moves, replay
 from longhaul.core.control import Progress
 from longhaul.core.hint import HINT_EVENT, Hint
 from longhaul.hints.advisor import replay as replay_rules
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.logs.jsonl import read_rows
 from longhaul.runs.reader import read_checkpoints, read_events, read_metrics, read_sessions
-from longhaul.schedule.replay import Replayed, recorded_moves, replay
 
 
 def replay_run(run: Run, *, file: Path | None, overrides: Sequence[str], as_json: bool) -> str:

@@ -15,7 +15,7 @@ from longhaul.schedule.stages import LowWarning
 from longhaul.tasks.fish.hard_starts.files import Applied
 from longhaul.tasks.fish.hard_starts.laps import LapRules
 from longhaul.tasks.fish.hard_starts.stages import StageSpec, with_reinjections
-from longhaul.tasks.fish.training.options import TrainingOptions, lowered
+from longhaul.tasks.fish.training.options import TrainingOptions, demand, lowered
 from longhaul.tasks.fish.world.starts import VelocityRange
 
 
@@ -62,14 +62,10 @@ class TailOptions:
     """Iterations in a row before the warning."""
 
     def __post_init__(self) -> None:
-        for name, value, low in (
-            ("iterations", self.iterations, 0),
-            ("per_iteration", self.per_iteration, 0),
-            ("force_reset_steps", self.force_reset_steps, 0),
-            ("warn_patience", self.warn_patience, 1),
-        ):
-            if value < low:
-                raise ConfigError(f"options.tail.{name} = {value} must be at least {low}")
+        where = "options.tail"
+        demand(where, 0, iterations=self.iterations, per_iteration=self.per_iteration)
+        demand(where, 0, force_reset_steps=self.force_reset_steps)
+        demand(where, 1, warn_patience=self.warn_patience)
         if not self.warn_ratio <= 1:
             raise ConfigError(f"options.tail.warn_ratio = {self.warn_ratio} must be at most 1")
         if self.path and self.stages:
@@ -192,15 +188,15 @@ class FishStartOptions:
 
     def __post_init__(self) -> None:
         _demand_between("start.escape_boost_speed", self.escape_boost_speed, 0.0, 1.0)
-        for name, value in (
-            ("escape_jitter", self.escape_jitter),
-            ("spawn_jitter", self.spawn_jitter),
-            ("pre_roll_steps", self.pre_roll_steps),
-            ("pre_roll_angle_jitter", self.pre_roll_angle_jitter),
-            ("pre_roll_speed_jitter", self.pre_roll_speed_jitter),
-        ):
-            if not value >= 0:
-                raise ConfigError(f"options.start.{name} = {value} must be 0 or more")
+        demand(
+            "options.start",
+            0,
+            escape_jitter=self.escape_jitter,
+            spawn_jitter=self.spawn_jitter,
+            pre_roll_steps=self.pre_roll_steps,
+            pre_roll_angle_jitter=self.pre_roll_angle_jitter,
+            pre_roll_speed_jitter=self.pre_roll_speed_jitter,
+        )
         _demand_sectors("heading_bias", self.heading_bias, ceiling=360.0)
         _demand_sectors("pre_roll_speed_bias", self.pre_roll_speed_bias)
         for cell in self.joint_bias:
@@ -224,12 +220,11 @@ class PredatorOptions:
     """Top speed of a homing predator; fish reach 2."""
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise ConfigError(f"options.predator.count = {self.count} must be at least 1")
-        if not (self.homing >= 0 and self.homing_speed > 0):
+        demand("options.predator", 1, count=self.count)
+        demand("options.predator", 0, homing=self.homing)
+        if not self.homing_speed > 0:
             raise ConfigError(
-                "options.predator.homing must be 0 or more and homing_speed above 0, not "
-                f"{self.homing} and {self.homing_speed}"
+                f"options.predator.homing_speed = {self.homing_speed} must be above 0"
             )
 
 
@@ -245,11 +240,9 @@ class NeighborOptions:
     """Number of nearest neighbors whose mean offset is shown; this many count as full density."""
 
     def __post_init__(self) -> None:
-        if not self.radius > 0 or self.average_count < 1:
-            raise ConfigError(
-                "options.neighbors.radius must be above 0 and average_count at least 1, not "
-                f"{self.radius} and {self.average_count}"
-            )
+        demand("options.neighbors", 1, average_count=self.average_count)
+        if not self.radius > 0:
+            raise ConfigError(f"options.neighbors.radius = {self.radius} must be above 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,10 +265,7 @@ class FishRewardOptions:
 
     def __post_init__(self) -> None:
         _demand_between("reward.density_target", self.density_target, 0.0, 1.0)
-        if not self.density_penalty >= 0:
-            raise ConfigError(
-                f"options.reward.density_penalty = {self.density_penalty} must be 0 or more"
-            )
+        demand("options.reward", 0, density_penalty=self.density_penalty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,13 +306,9 @@ class FishOptions:
     """Discs that fish and predators bounce off: `[[x, y, radius], ...]`."""
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("fish", self.fish),
-            ("time_limit", self.time_limit),
-            ("short_limit", self.short_limit),
-        ):
-            if value < 1:
-                raise ConfigError(f"options.{name} = {value} must be at least 1")
+        demand(
+            "options", 1, fish=self.fish, time_limit=self.time_limit, short_limit=self.short_limit
+        )
         _demand_between("short_share", self.short_share, 0.0, 1.0)
         for x, y, radius in self.obstacles:
             if not (radius > 0 and (x * x + y * y) ** 0.5 + radius < 10):

@@ -77,7 +77,7 @@ def test_the_engine_plays_what_play_suite_plays() -> None:
         return actions
 
     outcome = play_suite(FEW, OPTIONS, act)
-    np.testing.assert_array_equal(death_table(episodes), outcome.deaths)
+    np.testing.assert_array_equal(death_table(episodes), outcome)
     assert [e.seed for e in episodes] == [start.seed for start in FEW.starts]
     assert {e.length for e in episodes} == {500}, "whole episodes, though training cuts most"
 

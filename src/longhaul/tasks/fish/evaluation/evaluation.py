@@ -175,7 +175,7 @@ class FishEvaluation:
         seen = replace(self.options, inputs="world", neighbors=neighbors)
         generator = Seeds(0).generator("fish", "references", self.listed.name)
         return {
-            name: self._episodes(play_suite(self.listed, seen, act, threads=2).deaths)
+            name: self._episodes(play_suite(self.listed, seen, act, threads=2))
             for name, act in reference_policies(generator).items()
         }
 

@@ -101,19 +101,13 @@ Act = Callable[[Floats], NDArray[np.int64]]
 """Returns the actions [rows] for observations [rows, inputs]."""
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteOutcome:
-    """The outcome of a suite's episodes."""
-
-    suite: FishSuite
-    deaths: NDArray[np.int32]  # [episodes, fish]: the step, -1 for survivors
-    time_limit: int
-
-
 def play_suite(
     suite: FishSuite, options: FishOptions, act: Act, *, threads: int = 1
-) -> SuiteOutcome:
-    """Play every episode of the suite in the world of `options`; `act` decides for all fish."""
+) -> NDArray[np.int32]:
+    """Play every episode of the suite in the world of `options`; `act` decides for all fish.
+
+    Return the death steps [episodes, fish], -1 for survivors.
+    """
     options = suite.options(options)
     schools, slots = begin_suite(suite, options)
     pool = RangePool(schools.count, threads)
@@ -127,7 +121,8 @@ def play_suite(
             pool.run(step)
     finally:
         pool.close()
-    return SuiteOutcome(suite, schools.world.deaths.copy(), options.time_limit)
+    deaths: NDArray[np.int32] = schools.world.deaths.copy()
+    return deaths
 
 
 def begin_suite(suite: FishSuite, options: FishOptions) -> tuple[Schools, StepBuffers]:

@@ -1,4 +1,4 @@
-"""The stages of bad starts as options, and the warnings of a queue that runs low."""
+"""The stages of bad starts as options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 from longhaul.core.errors import ConfigError, suggestion
-from longhaul.schedule.stages import LowWarning, WarningState
 from longhaul.tasks.fish.hard_starts.files import Applied
 
 
@@ -70,67 +69,3 @@ def with_reinjections(
             for number in range(1, missing + 1)
         ]
     return tuple(extended)
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What the queue looked like in one iteration."""
-
-    iteration: int
-    label: str
-    stage_type: str
-    remaining: int
-    ratio: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class WarningEvent:
-    """One warning from its beginning to its resolution."""
-
-    iteration: int
-    tail_stage_label: str
-    tail_stage_type: str
-    remaining_ratio: float
-    remaining: int
-    threshold: float
-    resolved_iteration: int | None = None
-    duration_iterations: int | None = None
-    clear_ratio: float | None = None  # None: resolved by the end of the run, or not at all
-
-    def resolved(self, iteration: int, duration: int, ratio: float | None) -> WarningEvent:
-        """Return the event with its end."""
-        return replace(
-            self, resolved_iteration=iteration, duration_iterations=duration, clear_ratio=ratio
-        )
-
-
-def warning_events(
-    warning: LowWarning, observations: Sequence[Observation], *, is_over: bool
-) -> tuple[WarningEvent, ...]:
-    """Return the warnings over one observation per iteration.
-
-    A ratio that rises ends a warning in its iteration, which no longer counts towards the
-    duration; the end of the run, if `is_over`, ends it in the last one, which does.
-    """
-    events: list[WarningEvent] = []
-    state = WarningState()
-    for seen in observations:
-        before, state = state, warning.observe(state, seen.iteration, seen.ratio)
-        if before.since is None and state.since is not None and seen.ratio is not None:
-            events.append(
-                WarningEvent(
-                    iteration=seen.iteration,
-                    tail_stage_label=seen.label,
-                    tail_stage_type=seen.stage_type,
-                    remaining_ratio=seen.ratio,
-                    remaining=seen.remaining,
-                    threshold=warning.threshold,
-                )
-            )
-        elif before.since is not None and state.since is None:
-            lasted = before.duration(seen.iteration - 1)
-            events[-1] = events[-1].resolved(seen.iteration, lasted, seen.ratio)
-    if is_over and state.since is not None:
-        last = observations[-1].iteration
-        events[-1] = events[-1].resolved(last, state.duration(last), None)
-    return tuple(events)

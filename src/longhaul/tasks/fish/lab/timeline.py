@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from longhaul.core.evaluation import Row, RunLog
+from longhaul.schedule.stages import LowWarning, WarningState
 from longhaul.tasks.fish.hard_starts.queue import FORCED_RESETS, NAME
-from longhaul.tasks.fish.hard_starts.stages import (
-    Observation,
-    StageSpec,
-    WarningEvent,
-    warning_events,
-)
+from longhaul.tasks.fish.hard_starts.stages import StageSpec
 from longhaul.tasks.fish.options import DENSITY_PENALTY, ESCAPE_BOOST, TailOptions
 from longhaul.tasks.fish.world.school import FORCED, START_NAME
 
@@ -59,6 +55,60 @@ class LoggedIteration:
 
 
 @dataclass(frozen=True, slots=True)
+class WarningEvent:
+    """One warning from its beginning to its resolution."""
+
+    iteration: int
+    tail_stage_label: str
+    tail_stage_type: str
+    remaining_ratio: float
+    remaining: int
+    threshold: float
+    resolved_iteration: int | None = None
+    duration_iterations: int | None = None
+    clear_ratio: float | None = None  # None: resolved by the end of the run, or not at all
+
+    def resolved(self, iteration: int, duration: int, ratio: float | None) -> WarningEvent:
+        """Return the event with its end."""
+        return replace(
+            self, resolved_iteration=iteration, duration_iterations=duration, clear_ratio=ratio
+        )
+
+
+def warning_events(
+    warning: LowWarning, moments: Sequence[LoggedIteration], *, is_over: bool
+) -> tuple[WarningEvent, ...]:
+    """Return the warnings of a queue that runs low.
+
+    A ratio that rises ends a warning in its iteration, which no longer counts towards the
+    duration; the end of the run, if `is_over`, ends it in the last one, which does.
+    """
+    events: list[WarningEvent] = []
+    state = WarningState()
+    for moment in moments:
+        iteration, ratio = moment.iteration, moment.tail("remaining_ratio")
+        before, state = state, warning.observe(state, iteration, ratio)
+        if before.since is None and state.since is not None and ratio is not None:
+            events.append(
+                WarningEvent(
+                    iteration=iteration,
+                    tail_stage_label=moment.label or "",
+                    tail_stage_type=moment.stage_type or "",
+                    remaining_ratio=ratio,
+                    remaining=int(moment.tail("remaining") or 0),
+                    threshold=warning.threshold,
+                )
+            )
+        elif before.since is not None and state.since is None:
+            lasted = before.duration(iteration - 1)
+            events[-1] = events[-1].resolved(iteration, lasted, ratio)
+    if is_over and state.since is not None:
+        last = moments[-1].iteration
+        events[-1] = events[-1].resolved(last, state.duration(last), None)
+    return tuple(events)
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """All iterations of a run, from the first."""
 
@@ -81,8 +131,8 @@ class Timeline:
             )
             for row in log.metrics
         )
-        seen = [_observation(moment) for moment in moments] if specs else []
-        warned = warning_events(tail.low_warning(), seen, is_over=log.is_over)
+        watched = moments if specs else ()
+        warned = warning_events(tail.low_warning(), watched, is_over=log.is_over)
         return Timeline(moments, types, warned)
 
     def at(self, iteration: int) -> LoggedIteration | None:
@@ -93,16 +143,6 @@ class Timeline:
 def _stage(row: Row, specs: Sequence[StageSpec]) -> StageSpec | None:
     number = row.get(f"starts/{NAME}_stage")
     return None if number is None or not specs else specs[int(number) - 1]
-
-
-def _observation(moment: LoggedIteration) -> Observation:
-    return Observation(
-        iteration=moment.iteration,
-        label=moment.label or "",
-        stage_type=moment.stage_type or "",
-        remaining=int(moment.tail("remaining") or 0),
-        ratio=moment.tail("remaining_ratio"),
-    )
 
 
 ENTROPY = "learn.ent_coef"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean, median
 
-from longhaul.core.control import Decision, View
+from longhaul.core.control import Decision, NoState, Stateless, View, WritesOne
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment, Setting
 from longhaul.schedule.criterion import Limit
@@ -89,12 +89,7 @@ class Curriculum:
 
 
 @dataclass(frozen=True, slots=True)
-class NoState:
-    """No state: the value follows from the iteration and from other settings."""
-
-
-@dataclass(frozen=True, slots=True)
-class PenaltyLadder:
+class PenaltyLadder(Stateless, WritesOne):
     """Give every phase its density penalty; the gate may hold it at an earlier phase."""
 
     options: LadderOptions
@@ -126,18 +121,9 @@ class PenaltyLadder:
         return () if self.limit is None else (self.limit.setting.name,)
 
     @property
-    def writes(self) -> tuple[str, ...]:
-        """The density penalty."""
-        return (self.setting.name,)
-
-    @property
     def extremes(self) -> tuple[Assignment, ...]:
         """The outermost values it may assign."""
         return tuple(self.setting.to(target) for target in self.options.phase_targets)
-
-    def initial(self) -> NoState:
-        """Return the empty state."""
-        return NoState()
 
     def value_at(self, iteration: int, highest: int) -> float:
         """Return the penalty of an iteration, from 1, with phases up to `highest`, from 1."""
@@ -180,7 +166,7 @@ class PenaltyLadder:
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class Windows(Stateless):
     """Give a setting the value of the last window that holds, and its base outside of all."""
 
     name: str
@@ -191,11 +177,6 @@ class Windows:
     def __post_init__(self) -> None:
         if not self.windows:
             raise ConfigError(f"schedule.{self.name} has no windows")
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """No metric."""
-        return ()
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -212,10 +193,6 @@ class Windows:
         """All values it may assign."""
         values = {self.base, *(window.value for window in self.windows)}
         return tuple(Assignment(self.setting, value) for value in sorted(values))
-
-    def initial(self) -> NoState:
-        """Return the empty state."""
-        return NoState()
 
     def value_at(self, iteration: int) -> float:
         """Return the value of an iteration, from 1."""
@@ -239,7 +216,7 @@ class BoostState:
 
 
 @dataclass(frozen=True, slots=True)
-class EscapeBoost:
+class EscapeBoost(WritesOne):
     """Give every phase its boost, lowered while fish die early and while the penalty is high."""
 
     options: BoostOptions
@@ -261,11 +238,6 @@ class EscapeBoost:
         seen = (self.metric,) if self.options.adaptive else ()
         stage = () if self.stage is None else (self.stage.name,)
         return (*seen, self.penalty.name, *stage)
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        """The boost."""
-        return (self.setting.name,)
 
     @property
     def extremes(self) -> tuple[Assignment, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, TypeVar
 
 from longhaul.core.errors import ConfigError
@@ -12,16 +12,18 @@ from longhaul.core.errors import ConfigError
 V = TypeVar("V")
 
 
-def _demand(where: str, name: str, value: float, *, low: float) -> None:
-    if not value >= low:
-        raise ConfigError(f"{where}.{name} = {value} must be at least {low:g}")
+def demand(where: str, low: float, **values: float) -> None:
+    """Refuse values below `low`, by their names in the table `where`."""
+    for name, value in values.items():
+        if not value >= low:
+            raise ConfigError(f"{where}.{name} = {value} must be at least {low:g}")
 
 
 def _demand_pairs(where: str, name: str, pairs: Iterable[tuple[float, float]], low: float) -> None:
     """Refuse a key below `low`, a duplicate key, and a value that is not finite."""
     seen: set[float] = set()
     for key, value in pairs:
-        _demand(where, name, key, low=low)
+        demand(where, low, **{name: key})
         if key in seen:
             raise ConfigError(f"{where}.{name}: duplicate entry {key:g}")
         if not math.isfinite(value):
@@ -56,16 +58,9 @@ class LadderOptions:
 
     def __post_init__(self) -> None:
         where = "options.training.ladder"
-        for target in self.phase_targets:
-            _demand(where, "phase_targets", target, low=0)
-        for plateau in self.phase_plateaus:
-            _demand(where, "phase_plateaus", plateau, low=0)
-        for name, value in (
-            ("before", self.before),
-            ("lock_value", self.lock_value),
-            ("lock_until", self.lock_until),
-        ):
-            _demand(where, name, value, low=0)
+        demand(where, 0, before=self.before, lock_value=self.lock_value, lock_until=self.lock_until)
+        demand(where, 0, phase_targets=min(self.phase_targets, default=0))
+        demand(where, 0, phase_plateaus=min(self.phase_plateaus, default=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +100,7 @@ class BoostOptions:
 
     def __post_init__(self) -> None:
         where = "options.training.boost"
-        _demand(where, "window", self.window, low=1)
+        demand(where, 1, window=self.window)
         _demand_pairs(where, "phase_speeds", self.phase_speeds, low=1)
         _demand_pairs(where, "phase_floors", self.phase_floors, low=1)
         _demand_pairs(where, "stage_floors", self.stage_floors, low=0)
@@ -167,20 +162,9 @@ class GateOptions:
     """What to do with a gate that can never open: refuse to train, or warn and train."""
 
     def __post_init__(self) -> None:
-        where = "options.training.gate"
-        by_type: dict[str, Mapping[str, float]] = {
-            "success_early_death_by_stage": self.success_early_death_by_stage,
-            "success_first_death_p10_by_stage": self.success_first_death_p10_by_stage,
-            "success_step_one_ratio_by_stage": self.success_step_one_ratio_by_stage,
-            "success_step_one_by_stage": self.success_step_one_by_stage,
-            "failure_tolerance_by_stage": self.failure_tolerance_by_stage,
-            "success_early_death_window_by_stage": self.success_early_death_window_by_stage,
-            "success_p10_median_window_by_stage": self.success_p10_median_window_by_stage,
-        }
-        for name, values in by_type.items():
-            low = 1 if name.startswith("failure") or "window" in name else 0
-            for stage_type, value in values.items():
-                _demand(where, f"{name}.{stage_type}", value, low=low)
+        for name in (one.name for one in fields(self) if one.name.endswith("_by_stage")):
+            low = 1 if "window" in name or "tolerance" in name else 0
+            demand(f"options.training.gate.{name}", low, **getattr(self, name))
 
     @property
     def is_on(self) -> bool:
@@ -198,8 +182,7 @@ class SchoolPhase:
     """Length of the phase."""
 
     def __post_init__(self) -> None:
-        _demand("options.training.curriculum", "fish", self.fish, low=1)
-        _demand("options.training.curriculum", "iterations", self.iterations, low=1)
+        demand("options.training.curriculum", 1, fish=self.fish, iterations=self.iterations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +196,8 @@ class IterationWindow:
 
     def __post_init__(self) -> None:
         where = "options.training.entropy_windows"
-        _demand(where, "first", self.first, low=1)
-        _demand(where, "last", self.last or self.first, low=self.first)
+        demand(where, 1, first=self.first)
+        demand(where, self.first, last=self.last or self.first)
         if not math.isfinite(self.value):
             raise ConfigError(f"{where}.value must be finite, not {self.value}")
 

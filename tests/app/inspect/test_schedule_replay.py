@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from longhaul.app.inspect.schedule_replay import Replayed, recorded_moves, replay
 from longhaul.core.control import Progress, View
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Settings
@@ -12,7 +13,6 @@ from longhaul.schedule.adaptive import Nudge
 from longhaul.schedule.criterion import Criterion, Limit
 from longhaul.schedule.gate import Gate
 from longhaul.schedule.ladder import Ladder
-from longhaul.schedule.replay import Replayed, recorded_moves, replay
 from longhaul.schedule.schedule import Move, Schedule
 from tests.schedule.examples import CONTROLLERS, FISH, SCORE, STAGE, USED, WEIGHT, settings
 

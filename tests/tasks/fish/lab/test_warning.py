@@ -8,14 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.schedule.stages import LowWarning, WarningState
-from longhaul.tasks.fish.hard_starts.stages import Observation, warning_events
+from longhaul.tasks.fish.hard_starts.stages import StageSpec
+from longhaul.tasks.fish.lab.timeline import LoggedIteration, warning_events
 
 
-def observed(*ratios: float | None, first: int = 1) -> list[Observation]:
-    return [
-        Observation(first + place, f"stage{place}", "main", int(1000 * (ratio or 0)), ratio)
-        for place, ratio in enumerate(ratios)
-    ]
+def observed(*ratios: float | None, first: int = 1) -> list[LoggedIteration]:
+    found = []
+    for place, ratio in enumerate(ratios):
+        known = {} if ratio is None else {"starts/tail_remaining_ratio": ratio}
+        metrics = {"starts/tail_remaining": int(1000 * (ratio or 0)), **known}
+        stage = StageSpec(1, type="main", label=f"stage{place}")
+        found.append(LoggedIteration(first + place, metrics, {}, stage))
+    return found
 
 
 def states(warning: LowWarning, *ratios: float | None, first: int = 1) -> list[WarningState]:
