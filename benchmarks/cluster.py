@@ -165,7 +165,7 @@ def sample_messages(config: RunConfig) -> tuple[Fragment, PolicyWeights]:
     try:
         collector.hello()
         ticket = TransitionLedger([share]).ask(0, config.collect.num_steps)
-        return collector.collect(Ask(ticket, settings, deals_anew=False), weights), weights
+        return collector.collect(Ask(ticket, settings, is_new_deal=False), weights), weights
     finally:
         collector.close()
 

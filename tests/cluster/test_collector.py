@@ -180,7 +180,7 @@ def test_a_collector_that_keeps_dying_ends_the_run() -> None:
 def test_a_cluster_without_any_collector_ends_the_run() -> None:
     fleet = FakeFleet(joins_after=lambda collector: NEVER)
     run = Run(fleet, start_seconds=20.0)
-    with pytest.raises(ClusterError, match="none of 3 collectors is at work after 20 s"):
+    with pytest.raises(ClusterError, match="none of 3 collectors has started within 20 s"):
         run.iterate(1)
     assert fleet.now < 25.0
     assert ClusterError.exit_code == 3

@@ -207,5 +207,5 @@ def test_a_node_without_the_runs_folder_says_so(tmp_path: Path) -> None:
     host = CommandHost(
         Started, CommandSpec(("python",), tmp_path / "not here" / "log", tmp_path, {})
     )
-    with pytest.raises(ClusterError, match="a --runs-root that all nodes share"):
+    with pytest.raises(ClusterError, match="--runs-root must be a folder that all nodes share"):
         host.poll()

@@ -57,7 +57,7 @@ def test_an_address_where_nobody_listens_is_told_at_once() -> None:
 
 @pytest.mark.parametrize("address", ["head", "ray://head:10001", "head:", ":6379", "head:port"])
 def test_an_address_that_is_none_is_refused(address: str) -> None:
-    with pytest.raises(ConfigError, match="give auto, local, or host:port"):
+    with pytest.raises(ConfigError, match="use auto, local, or host:port"):
         parse_address(address)
 
 

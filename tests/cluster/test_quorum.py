@@ -99,7 +99,7 @@ def test_collectors_that_do_not_fit_the_environments_are_refused(
         ({"quorum": math.nextafter(1.0, 2.0)}, "at most 1"),
         ({"max_lag": -1}, "cluster.max_lag must be at least 0"),
         ({"connect_seconds": 0.0}, "cluster.connect_seconds must be above 0"),
-        ({"collectors": 2, "envs_per_collector": 2}, "say the same thing twice"),
+        ({"collectors": 2, "envs_per_collector": 2}, "cannot be combined"),
     ],
 )
 def test_a_value_out_of_range_is_named(values: dict[str, float], words: str) -> None:

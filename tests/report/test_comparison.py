@@ -83,7 +83,7 @@ def test_five_runs_have_an_interval(entry: MakeEntry) -> None:
 def test_single_runs_are_compared_over_their_episodes_and_say_so(entry: MakeEntry) -> None:
     found = compare_entries([entry("old", 1.0, 2.0, 3.0), entry("new", 1.5, 2.5, 3.5)])
     assert not found.over_runs
-    assert any("says nothing about other seeds" in note for note in found.notes())
+    assert any("does not show the variation between seeds" in note for note in found.notes())
     header, rows = found.as_rows()
     assert len(header) == len(rows[0]) == 6
 
@@ -92,7 +92,7 @@ def test_single_runs_are_compared_over_their_episodes_and_say_so(entry: MakeEntr
     ("changes", "reason"),
     [
         ({"task": "gym:Acrobot-v1"}, "is a run of 'gym:Acrobot-v1'"),
-        ({"suite": "v38"}, "was measured on v38 with most likely actions"),
+        ({"suite": "v38"}, "was evaluated on v38 with most likely actions"),
         ({"greedy": False}, "drawn actions"),
         ({"steps": 9000}, "was trained for 9,000 steps, not 4,000"),
     ],

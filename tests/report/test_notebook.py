@@ -92,4 +92,4 @@ _RUN: RunData
 def test_a_run_that_was_cut_off_is_marked_as_not_conclusive(tmp_path: Path) -> None:
     run = made_run(tmp_path)
     run.record.write_text(run.record.read_text().replace('"finished"', '"stopped"'))
-    assert "nothing here is conclusive" in write_notebook(gather(run.path), BACKGROUND)
+    assert "these results are preliminary" in write_notebook(gather(run.path), BACKGROUND)

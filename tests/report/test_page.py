@@ -82,7 +82,7 @@ def test_the_page_has_all_its_parts(page: str) -> None:
         "Plots",
         "Decisions of the schedule",
         "Hints",
-        "Survived on the way",
+        "Faults and other events",
         "Configuration",
         "Commands",
         "Machine and versions",

@@ -1,4 +1,4 @@
-"""Rollouts by collectors elsewhere, which may be late, die, and come back."""
+"""Rollouts by remote collectors, which may be late, die and be replaced."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ from longhaul.cluster.fleet import CollectorFleet
 from longhaul.cluster.join import join
 from longhaul.cluster.ledger import StartShares, TransitionLedger
 from longhaul.cluster.messages import Ask, Fragment, PolicyWeights, Reports, nbytes
-from longhaul.cluster.roster import LOOK_SECONDS, Quorum, Roster
-from longhaul.cluster.seats import CollectOrder, CollectorSlot, CollectorTally
+from longhaul.cluster.roster import (
+    LOOK_SECONDS,
+    CollectOrder,
+    CollectorSlot,
+    CollectorTally,
+    Quorum,
+    Roster,
+)
 from longhaul.core.errors import CheckpointError
 from longhaul.core.metrics import Metrics
 from longhaul.core.policy import Policy
@@ -21,7 +27,7 @@ from longhaul.core.settings import Assignment, Settings, SettingValue
 from longhaul.core.state import State
 from longhaul.envs.starts import listed, tupled
 
-TICK_SECONDS = 0.001  # so that a wait whose end is a rounding error away does end
+TICK_SECONDS = 0.001  # added to waits, so a rounding error does not prolong them
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +43,11 @@ class Plan:
 
 
 class ClusterCollector:
-    """Asks collectors for fragments and makes one rollout of those that are there in time.
+    """Asks collectors for fragments and makes one rollout of those that arrive in time.
 
-    Only the learner's side decides: on weights, settings, hard starts and what is learned from.
-    A collector that dies is replaced by one that begins at the state its last fragment left, so
-    that with states of tier `snapshot` or `replay` only time is lost, and the ledger reports it.
+    Only the learner decides on weights, settings, hard starts and which fragments are used. A
+    collector that dies is replaced by one that begins at the state after its last fragment, so
+    with states of tier `snapshot` or `replay` only time is lost, and the ledger reports it.
     """
 
     def __init__(
@@ -72,7 +78,7 @@ class ClusterCollector:
         self._begun = False
 
     def collect(self, settings: Settings) -> Rollout:
-        """Return the next rollout; rows of collectors that are late or gone are absent in it."""
+        """Return the next rollout; rows of late or lost collectors are marked as absent."""
         began = self._clock()
         if not self._begun:
             self._begin(settings)
@@ -88,7 +94,7 @@ class ClusterCollector:
         return rollout
 
     def _begin(self, settings: Settings) -> None:
-        """Hire as many collectors as the run has shares, and wait for them."""
+        """Hire one collector per share, and wait for them."""
         free = self._fleet.begin()
         if not self._roster.seats:
             self._set_up(count_collectors(self._config, self._plan.num_envs, free_processors=free))
@@ -96,7 +102,7 @@ class ClusterCollector:
             self._resume_orders(self._restored, settings)
             self._restored = None
         self._begun = True
-        self._roster.muster()
+        self._roster.hire_all()
 
     def _set_up(self, collectors: int) -> None:
         shares = share_out(self._plan.num_envs, collectors)
@@ -105,7 +111,7 @@ class ClusterCollector:
         self._starts = StartShares(collectors)
 
     def _gather(self, settings: Settings) -> tuple[list[Fragment], list[Fragment]]:
-        """Return the fragments to learn from, and those that came too late for that."""
+        """Return the fragments to learn from, and those that are too old."""
         roster = self._roster
         dropped = self._drop_stale()
         self._ask_idle(settings)
@@ -125,7 +131,7 @@ class ClusterCollector:
                 left = min(left, self._quorum.left(waited=waited, usual=usual) + TICK_SECONDS)
             self._hear(left)
             if roster.has_hung:
-                # Taking news in may itself have taken long: whoever answered meanwhile is well.
+                # Processing news may take long: collectors that answered meanwhile are not hung.
                 self._hear(0.0)
                 roster.replace_hung()
             roster.demand()
@@ -134,13 +140,13 @@ class ClusterCollector:
         return [seat.fragment for seat in roster.seats if seat.fragment is not None], dropped
 
     def _count(self) -> tuple[int, int]:
-        """Return how many fragments are there, and how many could be."""
+        """Return how many fragments have arrived, and how many are expected."""
         seats = self._roster.seats
         arrived = sum(seat.fragment is not None for seat in seats)
         return arrived, sum(self._roster.is_expected(seat) for seat in seats)
 
     def _hear(self, seconds: float) -> None:
-        """Wait for news, and keep the fragments that came."""
+        """Wait for news, and keep the fragments that arrived."""
         reports = self.reports
         reports.signal.begin_step()
         for seat, fragment in self._roster.hear(seconds):
@@ -152,7 +158,7 @@ class ClusterCollector:
                 reports.listeners.on_repro(repro)
 
     def _lose(self, seat: CollectorSlot) -> None:
-        """Settle what a collector that is no more was doing."""
+        """Settle the ticket of a lost collector."""
         assert seat.ticket is not None
         self.ledger.settle(seat.ticket, "lost")
         self._note_unused("fragment_lost", seat)
@@ -186,7 +192,7 @@ class ClusterCollector:
         )
 
     def _settle(self, seat: CollectorSlot, *, is_dropped: bool = False) -> None:
-        """Close the account of a fragment; its collector is free for the next order."""
+        """Settle a fragment; its collector is free for the next order."""
         fragment = seat.fragment
         assert fragment is not None
         self.ledger.settle(fragment.ticket, "dropped" if is_dropped else "learned")
@@ -197,7 +203,7 @@ class ClusterCollector:
         seat.order = seat.ticket = seat.fragment = None
 
     def _ask_idle(self, settings: Settings) -> None:
-        """Ask every collector that waits: for what it was told before, or with present weights."""
+        """Ask every idle collector: repeat its order, or give a new one with present weights."""
         idle = [seat for seat in self._roster.seats if seat.is_idle]
         for number, seat in enumerate(idle):
             if seat.order is None or self._lag(seat.order.version) > self._config.max_lag:
@@ -205,16 +211,16 @@ class ClusterCollector:
             order = seat.order
             seat.ticket = self.ledger.ask(seat.share.collector, self._plan.steps)
             seat.asked_at = self._clock()
-            self._fleet.ask(Ask(seat.ticket, order.settings, order.deals_anew), order.weights)
+            self._fleet.ask(Ask(seat.ticket, order.settings, order.is_new_deal), order.weights)
 
     def _new_order(self, seat: CollectorSlot, settings: Settings, *, waiting: int) -> CollectOrder:
         self._settings = settings
         weights = self._publish()
-        told = self._starts.share(settings, seat.share.collector, waiting=waiting)
-        return CollectOrder(self._version, weights, told.settings, told.is_fresh)
+        share = self._starts.share(settings, seat.share.collector, waiting=waiting)
+        return CollectOrder(self._version, weights, share.settings, share.is_fresh)
 
     def _publish(self) -> object:
-        """Lay the present weights out, once per update."""
+        """Publish the present weights, once per update."""
         if self._published is None or self._published[0].version != self._version:
             began = self._clock()
             weights = PolicyWeights.of(self._version, self._policy.state_dict())
@@ -223,7 +229,7 @@ class ClusterCollector:
         return self._published[1]
 
     def timings(self) -> Metrics:
-        """Return the ledger's totals, and what happened since the last call."""
+        """Return the totals of the ledger, and counts since the last call."""
         tally, self._tally = self._tally, CollectorTally()
         found = {
             "cluster/collectors": float(self._roster.live),
@@ -241,13 +247,13 @@ class ClusterCollector:
         return {**found, **{f"cluster/{name}": float(count) for name, count in totals.items()}}
 
     def close(self) -> None:
-        """End all collectors; what they were doing stays unfinished."""
+        """End all collectors; fragments in progress are discarded."""
         if self._begun:
             self.reports.note("cluster_balance", **self.ledger.check().as_row())
         self._fleet.close()
 
     def state_dict(self) -> State:
-        """Return where every collector stands, and the weights of what is under way."""
+        """Return the state of every collector, and the weights of pending orders."""
         settings = {} if self._settings is None else self._settings.values()
         seats = self._roster.seats
         return {
@@ -262,7 +268,7 @@ class ClusterCollector:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Stand where the saved collectors stood; what was under way is collected again."""
+        """Restore the saved collectors; pending fragments are collected again."""
         if "seats" not in state:
             raise CheckpointError(
                 "the checkpoint was written by a run that collected in its own process; resume it "
@@ -279,7 +285,7 @@ class ClusterCollector:
         self._restored = state
 
     def _resume_orders(self, state: State, settings: Settings) -> None:
-        """Give out again the orders that were under way when the state was saved."""
+        """Repeat the orders that were pending when the state was saved."""
         both = zip(self._roster.seats, state["seats"], strict=True)
         asked = [seat for seat, saved in both if saved["is_asked"]]
         if not asked:

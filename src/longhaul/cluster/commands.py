@@ -10,22 +10,21 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 from longhaul.cluster.config import ClusterConfig
-from longhaul.cluster.connect import ClusterError, Connection, OwnCluster, connect, told
+from longhaul.cluster.connect import ClusterError, Connection, OwnCluster, actor_error, connect
 from longhaul.core.errors import LockedError
 
 MOST_DEATHS = 3
-"""Nodes or actors that may die under one command before it is given up."""
+"""Deaths of nodes or actors after which a command is abandoned."""
 LOCKED_SECONDS = 120.0
-"""How long a command whose first process is not quite dead may find its run locked."""
+"""How long a restarted command may find its run locked by its former process."""
 END_SECONDS = 150.0
 LOOK_SECONDS = 0.1
-STORE_MEGABYTES = 80  # the least Ray takes; nothing but exit codes goes through it
+STORE_MEGABYTES = 80  # the minimum of Ray; only exit codes go through it
 PASSED_ON = "LONGHAUL_"
-"""Beginning of the variables a command has on its node as well."""
+"""Prefix of the environment variables that are passed on to the node."""
 
 
 class RunningCommand(Protocol):
@@ -43,7 +42,7 @@ Start = Callable[[Sequence[str], Path], RunningCommand]
 
 @dataclass(frozen=True, slots=True)
 class CommandSpec:
-    """A command, and what it takes along to wherever it runs."""
+    """A command with its log, folder and environment."""
 
     command: tuple[str, ...]
     log: Path
@@ -53,11 +52,11 @@ class CommandSpec:
 
 
 class CommandHost:
-    """An actor that runs one command on its node and tells how it is getting on."""
+    """An actor that runs one command on its node and returns its exit code."""
 
-    def __init__(self, start: Start, errand: CommandSpec) -> None:
+    def __init__(self, start: Start, spec: CommandSpec) -> None:
         self._start = start
-        self._errand = errand
+        self._spec = spec
         self._running: RunningCommand | None = None
 
     def poll(self) -> int | None:
@@ -67,17 +66,17 @@ class CommandHost:
         return self._running.poll()
 
     def _begin(self) -> RunningCommand:
-        errand = self._errand
-        if not errand.log.parent.is_dir():
+        spec = self._spec
+        if not spec.log.parent.is_dir():
             raise ClusterError(
-                f"the node {socket.gethostname()} has no folder {errand.log.parent}; what runs on "
-                "a cluster needs a --runs-root that all nodes share"
+                f"the node {socket.gethostname()} has no folder {spec.log.parent}; on a cluster, "
+                "--runs-root must be a folder that all nodes share"
             )
-        if errand.folder.is_dir():
-            os.chdir(errand.folder)
-        os.environ.update(errand.environment)
+        if spec.folder.is_dir():
+            os.chdir(spec.folder)
+        os.environ.update(spec.environment)
         # Nodes need not have their Python at the same place.
-        return self._start([sys.executable, *errand.command[1:]], errand.log)
+        return self._start([sys.executable, *spec.command[1:]], spec.log)
 
     def ask_to_stop(self) -> None:
         """Ask the command to leave a checkpoint and end."""
@@ -86,9 +85,9 @@ class CommandHost:
 
 
 class RemoteCommand:
-    """A command on some node, begun again on another one if its own dies.
+    """A command on a node, restarted on another one if its node dies.
 
-    That is for commands that go on where they were when they are given again, as `train` does.
+    For commands that continue where they stopped, as `train` does.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class RemoteCommand:
         self._answer = self._actor.poll.remote()
 
     def poll(self) -> int | None:
-        """Return the exit code, None while the command runs or waits for room on a node."""
+        """Return the exit code, None while the command runs or waits for a free node."""
         if self._code is None:
             ready, _ = self._ray.wait([self._answer], timeout=0)
             if ready:
@@ -126,21 +125,21 @@ class RemoteCommand:
         try:
             code = self._ray.get(self._answer)
         except errors.RayTaskError as error:
-            raise told(self._name, error) from error
+            raise actor_error(self._name, error) from error
         except errors.RayError:
-            self._mourn()
+            self._on_death()
             return
         self._has_begun = True
         if code is None:
             self._answer = self._actor.poll.remote()
-        elif self._is_held_by_the_dead(code):
+        elif self._is_locked_by_dead_process(code):
             self._dismiss()
             self._begin()
         else:
             self._settle(code)
 
-    def _mourn(self) -> None:
-        """Begin again after a death, unless there were too many or nobody wants it any more."""
+    def _on_death(self) -> None:
+        """Restart after a death, unless there were too many or a stop was requested."""
         self._deaths += 1
         self._died_at = self._clock()
         if self._is_asked or self._deaths > MOST_DEATHS:
@@ -148,7 +147,7 @@ class RemoteCommand:
         else:
             self._begin()
 
-    def _is_held_by_the_dead(self, code: int) -> bool:
+    def _is_locked_by_dead_process(self, code: int) -> bool:
         """Whether the run is locked by the process that died with its node a moment ago."""
         recently = self._clock() - self._died_at < LOCKED_SECONDS
         return code == LockedError.exit_code and self._deaths > 0 and recently
@@ -170,7 +169,7 @@ class RemoteCommand:
         """Return the exit code of a command that was asked to stop, by force if it takes long."""
         self.ask_to_stop()
         until = self._clock() + END_SECONDS
-        # One that waits for room on a node has nothing to save.
+        # A command that waits for a free node has nothing to save.
         while self.poll() is None and self._has_begun and self._clock() < until:
             self._rest(LOOK_SECONDS)
         if self._code is None:
@@ -180,7 +179,7 @@ class RemoteCommand:
 
 
 class CommandNodes:
-    """Starts commands wherever the cluster has room; those that find none wait for it."""
+    """Starts commands on nodes with free processors; the others wait."""
 
     def __init__(self, address: str, start: Start, *, cpus: float) -> None:
         self._address = address
@@ -193,22 +192,17 @@ class CommandNodes:
         self._connection = connect(ClusterConfig(address=self._address), own)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._connection is not None
         self._connection.close()
 
     def __call__(self, command: Sequence[str], log: Path) -> RemoteCommand:
-        """Have a command begin on a node; its words go to a file."""
+        """Start a command on a node; its output goes to a file."""
         assert self._connection is not None
         ray = self._connection.ray
         passed_on = {name: v for name, v in os.environ.items() if name.startswith(PASSED_ON)}
-        errand = CommandSpec(tuple(command), log.resolve(), Path.cwd(), passed_on)
+        spec = CommandSpec(tuple(command), log.resolve(), Path.cwd(), passed_on)
         kind = ray.remote(CommandHost).options(
             num_cpus=self._cpus, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
         )
-        return RemoteCommand(ray, lambda: kind.remote(self._start, errand), log.stem)
+        return RemoteCommand(ray, lambda: kind.remote(self._start, spec), log.stem)

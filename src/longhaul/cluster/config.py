@@ -15,21 +15,22 @@ class ClusterConfig:
     """Settings of the `[cluster]` table: collectors as actors of a Ray cluster."""
 
     address: str = ""
-    """Where collectors run: empty is the trainer's own process; `auto` takes the Ray cluster this
-    machine belongs to, or else begins one here that listens on loopback only; `local` always
-    begins one here; `host:port` is the head of a cluster."""
+    """Where collectors run: empty is the trainer's process; `auto` joins the Ray cluster of this
+    machine or else starts one here that listens on loopback only; `local` always starts one here;
+    `host:port` is the head of a cluster."""
     collectors: int = 0
-    """Collectors that share the environments; 0 takes one per free processor of the cluster, as it
-    is when the run begins, and keeps that number for the whole run."""
+    """Collectors that share the environments; 0 takes one per free processor of the cluster at the
+    start of the run, and keeps that number."""
     envs_per_collector: int = 0
-    """Environments of each collector, in place of `collectors`; 0 shares `num_envs` out evenly."""
+    """Environments of each collector, instead of `collectors`; 0 divides `num_envs` evenly."""
     cpus_per_collector: float = 1.0
-    """Processors Ray sets aside for each collector; one that finds none free waits for a node."""
+    """Processors that Ray reserves for each collector; without a free one it waits for a node."""
     max_lag: int = 4
-    """Most updates between the weights a fragment was made with and those that learn from it;
-    older fragments are dropped and counted. With `collect.overlap` the usual lag is 1, else 0."""
+    """Largest number of updates between the weights that made a fragment and those that learn from
+    it; older fragments are dropped and counted. The lag is usually 0, or 1 with
+    `collect.overlap`."""
     quorum: float = 0.75
-    """Share of the collectors at work whose fragments an update needs. With 1 the learner
+    """Share of the running collectors whose fragments an update needs. With 1 the learner
     waits for all, also for one that died and is replaced, and with environments of tier `snapshot`
     or `replay` the run is reproducible bit for bit."""
     patience: float = 1.0
@@ -38,14 +39,14 @@ class ClusterConfig:
     """A collector that does not answer for 20 times the usual time of a fragment is replaced, but
     never before this time."""
     connect_seconds: float = 20.0
-    """Longest wait for the head of a cluster to answer."""
+    """Time limit for the head of a cluster to answer."""
     start_seconds: float = 120.0
-    """Longest time without a single collector at work before the run gives up."""
+    """Time without any collector after which the run stops."""
     most_deaths: int = 5
-    """Deaths in a row of one collector, without a fragment in between, before the run gives up."""
+    """Deaths of one collector without a fragment in between after which the run stops."""
     object_store_megabytes: int = 0
-    """Shared memory for weights and fragments of a cluster that is begun here; 0 takes what the
-    rollouts need."""
+    """Shared memory for weights and fragments of a cluster that is started here; 0 takes what
+    the rollouts need."""
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -69,24 +70,30 @@ class ClusterConfig:
         if self.collectors and self.envs_per_collector:
             raise ConfigError(
                 f"cluster.collectors = {self.collectors} and cluster.envs_per_collector = "
-                f"{self.envs_per_collector} say the same thing twice; give one of them"
+                f"{self.envs_per_collector} cannot be combined; set one of them"
             )
 
 
 METRICS = (
-    Metric("cluster/collectors", "collectors at work on the cluster"),
+    Metric("cluster/collectors", "running collectors"),
     Metric("cluster/fragments", "fragments in this rollout"),
     Metric("cluster/lag_mean", "mean updates between a fragment's weights and the learner's"),
-    Metric("cluster/lag_max", "most of those updates"),
-    Metric("cluster/deaths", "collectors that died or hung since this process began"),
-    Metric("cluster/asked", "transitions of environments asked for since the run began", "steps"),
-    Metric("cluster/learned", "those of them that were learned from", "steps"),
-    Metric("cluster/dropped", "those dropped for being older than `cluster.max_lag`", "steps"),
-    Metric("cluster/lost", "those lost with a collector that died or hung", "steps"),
-    Metric("cluster/under_way", "those still waited for", "steps"),
+    Metric("cluster/lag_max", "largest number of those updates"),
+    Metric("cluster/deaths", "collectors that died or hung since this process started"),
+    Metric(
+        "cluster/asked", "environment transitions requested since the start of the run", "steps"
+    ),
+    Metric("cluster/learned", "transitions that were learned from", "steps"),
+    Metric(
+        "cluster/dropped",
+        "transitions dropped because they were older than `cluster.max_lag`",
+        "steps",
+    ),
+    Metric("cluster/lost", "transitions lost with a collector that died or hung", "steps"),
+    Metric("cluster/under_way", "transitions still pending", "steps"),
     Metric("cluster/fragment_seconds", "usual time a collector takes for a fragment", "s"),
     Metric("cluster/fragment_megabytes", "size of this rollout's fragments", "MB"),
-    Metric("cluster/put_ms", "time spent laying out weights for this rollout", "ms"),
+    Metric("cluster/put_ms", "time spent publishing weights for this rollout", "ms"),
     Metric("cluster/wait_seconds", "time the learner waited for fragments", "s"),
 )
 """Rows of timings.jsonl of a run with `cluster.address`."""
@@ -97,19 +104,19 @@ LEADER = 0
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """A place, and how many there are."""
+    """The number of this learner process, and how many there are."""
 
     number: int
     size: int
 
     @property
     def is_leader(self) -> bool:
-        """Whether it collects, decides and writes, and not only learns."""
+        """Whether it collects and writes the run; the others only learn."""
         return self.number == LEADER
 
 
 def launched_rank() -> Rank:
-    """Return the place that `torchrun` gave this process; the only one without it."""
+    """Return the rank that `torchrun` gave this process; 0 of 1 without it."""
     try:
         return Rank(int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")))
     except ValueError as error:
@@ -140,7 +147,7 @@ class SharedSeeds:
 
 
 def share_out(num_envs: int, collectors: int) -> tuple[EnvShare, ...]:
-    """Return disjoint shares of all environments, as equal as can be."""
+    """Return disjoint shares of all environments, as equal as possible."""
     least, more = divmod(num_envs, collectors)
     shares, first = [], 0
     for collector in range(collectors):

@@ -1,4 +1,4 @@
-"""Joining a Ray cluster, or beginning one on this machine; never a hang, never a dashboard."""
+"""Joining a Ray cluster, or starting one on this machine, without hangs and dashboards."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class ClusterError(EnvError):
 LONGEST_ERROR = 300
 
 
-def told(who: str, error: Any) -> LonghaulError:
-    """Return what an actor raised: a user's mistake as it is, anything else with its place."""
+def actor_error(who: str, error: Any) -> LonghaulError:
+    """Return the error an actor raised: ours as it is, any other with its traceback."""
     cause = error.cause
     if isinstance(cause, LonghaulError):
-        # Ray makes a class of both kinds of error, whose text is the whole traceback.
+        # Ray derives a class from both errors, whose text is the whole traceback.
         plain = next(kind for kind in type(cause).__mro__ if kind.__module__.startswith("longhaul"))
         raised: LonghaulError = plain(f"{who}: {cause.args[0] if cause.args else cause}")
         return raised
@@ -50,21 +50,21 @@ def shortened(error: BaseException) -> str:
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MEGABYTE = 1 << 20
 MISSING = "--cluster needs Ray, which is not installed: pip install 'longhaul[cluster]'"
-PROBE_SECONDS = 2.0  # for a cluster that was begun on this very machine to answer
+PROBE_SECONDS = 2.0  # for a cluster of this machine to answer
 
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-# By default Ray takes loopback for a mistake and listens on every interface. This switch is made
-# for other systems, but does on all of them what its name does not say: a node may be on loopback.
+# By default Ray refuses loopback and listens on every interface. Despite its name, this switch
+# allows a node on loopback on every system.
 _ONLY_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCluster:
-    """What a cluster that is begun here has."""
+    """Resources of a cluster that is started here."""
 
     processors: int
     store_megabytes: int
@@ -72,19 +72,19 @@ class OwnCluster:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A cluster we belong to, and whether it ends with us."""
+    """A cluster connection, and whether we close it."""
 
     ray: Any
     is_ours: bool
 
     def close(self) -> None:
-        """Leave the cluster; one that was begun here ends."""
+        """Disconnect; a cluster that was started here ends."""
         if self.is_ours:
             self.ray.shutdown()
 
 
 def check_cluster(config: ClusterConfig) -> None:
-    """Raise before a run begins if its cluster is not to be had; nothing is started."""
+    """Raise before a run begins if its cluster is not available; nothing is started."""
     if not config.address:
         return
     if importlib.util.find_spec("ray") is None:
@@ -95,7 +95,7 @@ def check_cluster(config: ClusterConfig) -> None:
 
 
 def connect(config: ClusterConfig, own: OwnCluster) -> Connection:
-    """Return a connection to the cluster the user named, or to one of our own."""
+    """Return a connection to the configured cluster, or to a new one."""
     address = find_cluster() if config.address == "auto" else config.address
     is_own = address == "local"
     host, port = ("127.0.0.1", 0) if is_own else parse_address(address)
@@ -116,17 +116,17 @@ def connect(config: ClusterConfig, own: OwnCluster) -> Connection:
     try:
         with _own_signals():
             ray.init(address=address, **options)
-    except Exception as error:  # Ray raises just that when a node does not come up in time
+    except Exception as error:  # Ray raises a bare Exception when a node does not start in time
         raise ClusterError(
             f"cluster.address = {config.address!r} cannot be joined: {_one_line(error)}"
         ) from error
-    _hush()
+    _silence_ray()
     return Connection(ray, is_ours=True)
 
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Keep our answers to signals: Ray would end a run at once that is to save itself first."""
+    """Keep our signal handlers: those of Ray would end a run before it saves a checkpoint."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -138,10 +138,10 @@ def _own_signals() -> Iterator[None]:
             signal.signal(number, answer)
 
 
-def _hush() -> None:
-    """Keep Ray's words on dead nodes off stdout, where programs read ours; we tell them better.
+def _silence_ray() -> None:
+    """Keep Ray's messages about dead nodes off stdout; longhaul reports them itself.
 
-    There is no setting for it: `log_to_driver` is about what workers print.
+    Ray has no setting for it: `log_to_driver` is about the output of workers.
     """
     from ray._private import worker
 
@@ -150,7 +150,7 @@ def _hush() -> None:
 
 
 def import_ray(*, only_loopback: bool) -> ModuleType:
-    """Return ray with reports and dashboard off; one line for whoever has not installed it."""
+    """Return ray with usage reports off; raise `ClusterError` if it is not installed."""
     if "ray" not in sys.modules:
         os.environ.update(_QUIET)
         if only_loopback:
@@ -175,11 +175,11 @@ def find_cluster() -> str:
         with socket.create_connection(parse_address(address), timeout=PROBE_SECONDS):
             return address
     except (OSError, ConfigError):
-        return "local"  # there is no note, or the cluster it tells of is gone
+        return "local"  # there is no such file, or its cluster is gone
 
 
 def is_only_here(host: str, port: int, others: Sequence[str] | None = None) -> bool:
-    """Return whether a head is to be had on loopback alone, and not at the machine's `others`.
+    """Return whether a head listens only on loopback, and not at the machine's `others`.
 
     A cluster that other machines can join may be named by its loopback address as well.
     """
@@ -212,8 +212,8 @@ def parse_address(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     if address.startswith("ray://") or not colon or not host or not port.isdigit():
         raise ConfigError(
-            f"cluster.address = {address!r}: give auto, local, or host:port of the cluster's head, "
-            "which `ray start --head` prints"
+            f"cluster.address = {address!r}: use auto, local, or host:port of the cluster's head, "
+            "as `ray start --head` prints it"
         )
     return host.strip("[]"), int(port)
 
@@ -221,7 +221,7 @@ def parse_address(address: str) -> tuple[str, int]:
 def _demand_answer(host: str, port: int, seconds: float) -> None:
     """Raise unless the head of a cluster answers at this address.
 
-    Ray itself would try for minutes, or end the process, if nobody does.
+    Ray itself would retry for minutes, or end the process.
     """
     where = f"cluster.address = '{host}:{port}'"
     _demand_listener(host, port, seconds)
@@ -237,7 +237,7 @@ def _demand_answer(host: str, port: int, seconds: float) -> None:
         )
     except subprocess.TimeoutExpired:
         raise ClusterError(
-            f"{where}: what listens there does not answer as the head of a Ray cluster within "
+            f"{where}: the process there does not answer as the head of a Ray cluster within "
             f"{seconds:g} s (cluster.connect_seconds)"
         ) from None
     if found.returncode:

@@ -1,4 +1,4 @@
-"""What the learner needs of whoever runs its collectors."""
+"""The interface of a fleet of collectors, and its implementation with Ray actors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from longhaul.cluster.config import ClusterConfig, EnvShare
-from longhaul.cluster.connect import Connection, OwnCluster, connect, shortened, told
+from longhaul.cluster.connect import Connection, OwnCluster, actor_error, connect, shortened
 from longhaul.cluster.messages import (
     Ask,
     CollectorHello,
@@ -38,7 +38,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """A collector is no more, and neither is what it was doing."""
+    """A collector died; its fragment in progress is lost."""
 
     collector: int
     error: str
@@ -51,22 +51,22 @@ class CollectorFleet(Protocol):
     """Runs collectors somewhere; everything but `begin` and `news` returns at once."""
 
     def begin(self) -> float:
-        """Be ready to hire; return how many processors are free."""
+        """Prepare for hiring; return the number of free processors."""
 
     def hire(self, share: EnvShare, state: State | None) -> None:
-        """Have a collector begin, from this state if there is one; it joins when it is ready."""
+        """Start a collector, from this state if there is one; it joins when it is ready."""
 
     def publish(self, weights: PolicyWeights) -> object:
-        """Lay weights out for all collectors; return what `ask` refers to them by."""
+        """Publish weights for all collectors; return the reference that `ask` takes."""
 
     def ask(self, ask: Ask, weights: object) -> None:
         """Ask the collector of the ticket's share, which has joined, for a fragment."""
 
     def news(self, seconds: float) -> Sequence[News]:
-        """Return what happened, as soon as something has or after this time."""
+        """Return the news, as soon as there are any or after this time."""
 
     def dismiss(self, collector: int) -> None:
-        """End a collector at once; nothing is heard of it any more."""
+        """End a collector at once; it sends no more news."""
 
     def close(self) -> None:
         """End all collectors."""
@@ -79,7 +79,7 @@ CLOSE_SECONDS = 3.0  # for collectors to end their environments by themselves
 class RayFleet:
     """Hires one actor per share, spread over the nodes, and never lets Ray restart it.
 
-    Restarting is the learner's part: it knows the state an actor must begin from.
+    The learner restarts actors, because it knows the state to begin from.
     """
 
     def __init__(self, recipe: Recipe, config: ClusterConfig, *, store_megabytes: int) -> None:
@@ -96,7 +96,7 @@ class RayFleet:
         wanted = self._config.collectors * self._config.cpus_per_collector
         own = OwnCluster(max(cores, int(wanted + 0.999)), self._store_megabytes)
         self._connection = connect(self._config, own)
-        # One processor is the learner's, if it sits on a node of the cluster.
+        # One processor is for the learner, if it runs on a node of the cluster.
         return max(1.0, float(self._ray.available_resources().get("CPU", 0.0)) - 1.0)
 
     @property
@@ -105,7 +105,7 @@ class RayFleet:
         return self._connection.ray
 
     def hire(self, share: EnvShare, state: State | None) -> None:
-        """Have an actor made wherever there is room."""
+        """Start an actor on a node with free processors."""
         self._forget(share.collector)
         kind = self._ray.remote(RemoteCollector).options(
             num_cpus=self._config.cpus_per_collector,
@@ -129,12 +129,12 @@ class RayFleet:
         self._pending[reference] = collector
 
     def news(self, seconds: float) -> Sequence[News]:
-        """Return what actors have said, and which of them will say no more."""
+        """Return the answers of actors, and which actors died."""
         waited_for = list(self._pending)
         if not waited_for:
             return ()
         ready, _ = self._ray.wait(waited_for, num_returns=1, timeout=seconds)
-        if ready:  # whatever else is there comes along
+        if ready:  # take all other answers as well
             ready, _ = self._ray.wait(waited_for, num_returns=len(waited_for), timeout=0)
         return [self._heard(reference) for reference in ready]
 
@@ -144,7 +144,7 @@ class RayFleet:
         try:
             said = self._ray.get(reference, timeout=FETCH_SECONDS)
         except errors.RayTaskError as error:
-            raise told(f"collector {collector}", error) from error
+            raise actor_error(f"collector {collector}", error) from error
         except (errors.RayError, TimeoutError) as error:
             self.dismiss(collector)
             return Died(collector, shortened(error))
@@ -165,7 +165,7 @@ class RayFleet:
         self._pending = {ref: who for ref, who in self._pending.items() if who != collector}
 
     def close(self) -> None:
-        """End all actors, and the cluster if it was begun here."""
+        """End all actors, and the cluster if it was started here."""
         if self._connection is None:
             return
         leaving = [actor.close.remote() for actor in self._actors.values()]

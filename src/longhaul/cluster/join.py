@@ -1,4 +1,4 @@
-"""Fragments of several collectors put side by side: one rollout of all rows."""
+"""Joining the fragments of several collectors into one rollout of all rows."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from longhaul.core.rollout import Bootstrap, Rollout
 
 
 @dataclass(frozen=True, slots=True)
-class Happenings:
-    """What is told of a fragment though nothing is learned from it."""
+class FragmentEvents:
+    """Episodes and events of fragments, also of dropped ones."""
 
     episodes: tuple[Episode, ...] = ()
     events: tuple[EnvEvent, ...] = ()
     starts_dealt: int = 0
 
     @staticmethod
-    def of(rollouts: Iterable[PackedRollout]) -> Happenings:
-        """Return what happened in these rollouts, in their order."""
+    def of(rollouts: Iterable[PackedRollout]) -> FragmentEvents:
+        """Return the episodes and events of these rollouts, in order."""
         listed = list(rollouts)
-        return Happenings(
+        return FragmentEvents(
             tuple(episode for one in listed for episode in one.episodes),
             tuple(event for one in listed for event in one.events),
             sum(one.starts_dealt for one in listed),
@@ -42,14 +42,14 @@ class RolloutPiece:
 
 
 def join(fragments: Sequence[Fragment], dropped: Sequence[Fragment], *, rows: int) -> Rollout:
-    """Return one rollout over all rows; those of collectors that brought nothing are absent.
+    """Return one rollout over all rows; rows of collectors without a fragment are absent.
 
-    Every row keeps its place from rollout to rollout. Of dropped fragments only what happened in
-    them is told, their transitions are left out.
+    Every row keeps its place from rollout to rollout. Of dropped fragments only episodes and events
+    are kept, not the transitions.
     """
     width = len(fragments[0].rollout.last.row) // fragments[0].ticket.share.count
     pieces = [_piece(fragment, width) for fragment in fragments]
-    told = Happenings.of(one.rollout for one in (*fragments, *dropped))
+    events = FragmentEvents.of(one.rollout for one in (*fragments, *dropped))
     first = pieces[0].rollout
     stepped = {name: _beside(pieces, "stepped", name, rows) for name in first.stepped}
     absent = torch.ones(rows, dtype=torch.bool)
@@ -57,7 +57,7 @@ def join(fragments: Sequence[Fragment], dropped: Sequence[Fragment], *, rows: in
         absent[piece.rows] = False
     mask = stepped.get("mask")
     if mask is not None:
-        mask[:, absent] = True  # a choice must be possible wherever one is looked at
+        mask[:, absent] = True  # at least one choice must be allowed in every row
     return Rollout(
         obs={name: _beside(pieces, "obs", name, rows) for name in first.obs},
         action=stepped["action"],
@@ -75,14 +75,14 @@ def join(fragments: Sequence[Fragment], dropped: Sequence[Fragment], *, rows: in
         chunk=first.chunk,
         truncations=_cuts(pieces),
         last=_last(pieces, rows, steps=len(first.stepped["reward"])),
-        episodes=told.episodes,
+        episodes=events.episodes,
         terms=_summed(pieces),
-        # Fragments of several versions may have acted with several noises. What each found its
-        # actions worth is recorded, so that judging all by one of them is an update like any other.
+        # Fragments of different versions may have different noise. Their log-probabilities are
+        # recorded, so evaluating all of them with one noise is an ordinary off-policy update.
         noise_seed=max(fragments, key=lambda one: one.version).rollout.noise_seed,
         env_steps=sum(piece.rollout.env_steps for piece in pieces),
-        events=told.events,
-        starts_dealt=told.starts_dealt,
+        events=events.events,
+        starts_dealt=events.starts_dealt,
         absent=absent if bool(absent.any()) else None,
     )
 
@@ -122,7 +122,7 @@ def _leaves_gaps(pieces: Sequence[RolloutPiece], rows: int) -> bool:
 
 
 def _last(pieces: Sequence[RolloutPiece], rows: int, *, steps: int) -> Bootstrap:
-    """Return what follows the last step of every row."""
+    """Return the bootstrap after the last step of every row."""
 
     def gather(parts: Sequence[Array]) -> Tensor:
         whole = np.zeros((rows, *parts[0].shape[1:]), parts[0].dtype)

@@ -1,4 +1,4 @@
-"""What became of every transition: asked for, and then learned from, dropped or lost, once."""
+"""Accounts of every transition: requested, then learned from, dropped or lost, exactly once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FATES: tuple[Fate, ...] = ("learned", "dropped", "lost")
 
 
 class LedgerError(ClusterError):
-    """A transition was about to be used twice, or has gone missing without a word."""
+    """A transition was about to be used twice, or is missing from the accounts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Transitions of environments since the run began, by what became of them."""
+    """Transitions of environments since the run began, by outcome."""
 
     asked: int
     learned: int
@@ -87,7 +87,7 @@ class TransitionLedger:
         return ticket
 
     def is_open(self, ticket: Ticket) -> bool:
-        """Whether an answer to this ticket is still waited for."""
+        """Whether an answer to this ticket is pending."""
         return self._open.get(ticket.share.collector) == ticket
 
     def settle(self, ticket: Ticket, fate: Fate) -> None:
@@ -111,7 +111,7 @@ class TransitionLedger:
         return Balance(int(self._next.sum()), learned, dropped, lost, under_way)
 
     def check(self) -> Balance:
-        """Return the totals, once every single environment's account is found to be even."""
+        """Check the account of every environment and return the totals."""
         expected = sum(self._settled.values(), np.zeros_like(self._next))
         for ticket in self._open.values():
             expected[self._envs(ticket.share)] += ticket.steps
@@ -125,7 +125,7 @@ class TransitionLedger:
         return self.balance()
 
     def state_dict(self) -> State:
-        """Return the accounts without what is under way, which a resumed run asks for again."""
+        """Return the accounts without pending tickets, which a resumed run requests again."""
         following = self._next.copy()
         for ticket in self._open.values():
             following[self._envs(ticket.share)] -= ticket.steps
@@ -136,7 +136,7 @@ class TransitionLedger:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Go on with saved accounts."""
+        """Continue with saved accounts."""
         self._open.clear()
         self._tickets = int(state["tickets"])
         self._next[...] = state["next"]
@@ -150,7 +150,7 @@ Pool = tuple[SettingValue, ...]
 
 @dataclass(frozen=True, slots=True)
 class StartShare:
-    """The settings one collector is told, and whether its deal begins anew."""
+    """The settings sent to one collector, and whether they start a new deal."""
 
     settings: Settings
     is_fresh: bool
@@ -161,39 +161,39 @@ class StartShares:
 
     Without a limit every start goes to one collector. With one, what is left of it is split among
     the collectors that are about to begin, and what the others hold stays set aside for them, even
-    for one that died: whoever takes its place is told the same.
+    for one that died: its replacement gets the same.
     """
 
     def __init__(self, collectors: int) -> None:
         self._dealing: list[Pool] = [()] * collectors  # as of the last answer
-        self._told: list[Pool] = [()] * collectors
+        self._sent: list[Pool] = [()] * collectors
         self._used = [0] * collectors
-        self._held = [0] * collectors  # starts a collector under way may still deal
+        self._held = [0] * collectors  # starts that a busy collector may still deal
 
     def share(self, settings: Settings, collector: int, *, waiting: int) -> StartShare:
-        """Return what a collector is told; `waiting` are about to be told, it included."""
+        """Return the settings for a collector; `waiting` ones, this one included, get some."""
         if STARTS.name not in settings:
             return StartShare(settings, is_fresh=False)
         starts = settings[STARTS]
         is_fresh = starts != self._dealing[collector]
-        self._told[collector] = starts
+        self._sent[collector] = starts
         self._held[collector] = 0
         limit = settings[STARTS_LIMIT] if STARTS_LIMIT.name in settings else 0
         if not limit:
-            own = starts[collector :: len(self._told)]
+            own = starts[collector :: len(self._sent)]
             return StartShare(settings.with_([STARTS.to(own)]), is_fresh)
         left = max(0, limit - sum(self._used) - sum(self._held))
         held = -(-left // max(1, waiting))
         self._held[collector] = held
-        # A limit of 0 would mean none; whoever may deal nothing is offered nothing.
+        # A limit of 0 would mean no limit, so a collector that may deal nothing is offered nothing.
         own = self._part(starts, collector) if held else ()
         limited = STARTS_LIMIT.to(self._used[collector] + held)
         return StartShare(settings.with_([STARTS.to(own), limited]), is_fresh)
 
     def _part(self, starts: Pool, collector: int) -> Pool:
         """Return a collector's part of a pool that is dealt over and over: all of a small one."""
-        if not starts or len(starts) >= len(self._told):
-            return starts[collector :: len(self._told)]
+        if not starts or len(starts) >= len(self._sent):
+            return starts[collector :: len(self._sent)]
         first = collector % len(starts)
         return starts[first:] + starts[:first]
 
@@ -201,7 +201,7 @@ class StartShares:
         """Count what a collector has dealt; what it held and did not deal is free again."""
         self._used[collector] += count
         self._held[collector] = 0
-        self._dealing[collector] = self._told[collector]
+        self._dealing[collector] = self._sent[collector]
 
     @property
     def used(self) -> int:
@@ -209,13 +209,13 @@ class StartShares:
         return sum(self._used)
 
     def state_dict(self) -> State:
-        """Return what was dealt; what is under way will be told again."""
+        """Return the counts; pending orders will be repeated."""
         return {"used": list(self._used), "dealing": [listed(pool) for pool in self._dealing]}
 
     def load_state_dict(self, state: State) -> None:
-        """Go on with saved counts."""
+        """Continue with saved counts."""
         self._used = [int(count) for count in state["used"]]
         pools = [tupled(pool) for pool in state["dealing"]]
         self._dealing = [pool if isinstance(pool, tuple) else () for pool in pools]
-        self._told = list(self._dealing)
+        self._sent = list(self._dealing)
         self._held = [0] * len(self._used)

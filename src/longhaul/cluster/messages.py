@@ -1,4 +1,4 @@
-"""What learner and collectors send each other: plain arrays, which cross without a copy."""
+"""Messages between learner and collectors: plain arrays, which Ray sends without a copy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STEPPED = (
 
 @dataclass(frozen=True, slots=True)
 class PolicyWeights:
-    """A policy's weights after so many updates."""
+    """A policy's weights after `version` updates."""
 
     version: int
     arrays: Arrays
@@ -56,12 +56,12 @@ class PolicyWeights:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a collector is told to do; it decides nothing by itself."""
+    """A request to a collector; it decides nothing by itself."""
 
     ticket: Ticket
     settings: Settings
-    deals_anew: bool
-    """Whether the hard starts in the settings are a fresh deal."""
+    is_new_deal: bool
+    """Whether the hard starts in the settings are a new deal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Fragment:
     """Of the weights it was made with."""
     rollout: PackedRollout
     state: State
-    """Of the collector afterwards: whoever takes its place begins here."""
+    """State of the collector afterwards: its replacement begins here."""
     seconds: float
     """How long it took."""
     faults: tuple[Fault, ...] = ()
@@ -164,31 +164,31 @@ def nbytes(fragment: Fragment) -> int:
     return sum(part.nbytes for tree in trees for part in tree.values())
 
 
-def unheard(event: str, **facts: Any) -> None:
-    """Take note of nothing."""
+def no_note(event: str, **facts: Any) -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """Who hears of what happens on a cluster."""
+    """Where events of a cluster are reported."""
 
     listeners: Listeners = NO_LISTENERS
-    note: WriteNote = unheard
-    """Told of collectors that join and of transitions that nothing is learned from."""
+    note: WriteNote = no_note
+    """Called for collectors that join and for transitions that are not used."""
     signal: ProgressSignal = field(default_factory=ProgressSignal)
-    """Told of every fragment."""
+    """Advanced by every fragment."""
 
 
 class Recipe(Protocol):
-    """Makes the collector of a share; must be picklable, so that another machine can call it."""
+    """Makes the collector of a share; must be picklable, so another machine can call it."""
 
     def __call__(self, share: EnvShare, listeners: Listeners) -> RolloutCollector:
-        """Return the collector of these environments, with a policy of its own."""
+        """Return the collector of these environments, with a separate policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectorHello:
-    """Where a collector lives."""
+    """Host and process of a collector."""
 
     host: str
     pid: int
@@ -207,9 +207,9 @@ class RemoteCollector:
         self._version: int | None = None
 
     def hello(self) -> CollectorHello:
-        """Make the environments and return where they live.
+        """Make the environments and return where they run.
 
-        Not made with the object: what goes wrong here is told by its own error.
+        Not done in the constructor: Ray would hide the error.
         """
         listeners = Listeners(on_fault=self._faults.append, on_repro=self._repros.append)
         self._made = self._recipe(self._share, listeners)
@@ -229,7 +229,7 @@ class RemoteCollector:
         if weights.version != self._version:
             self._collector.policy.load_state_dict(weights.tensors())
             self._version = weights.version
-        if ask.deals_anew:
+        if ask.is_new_deal:
             self._collector.env.configure(_without_starts(ask.settings))
         rollout = self._collector.collect(ask.settings)
         faults, repros = tuple(self._faults), tuple(self._repros)

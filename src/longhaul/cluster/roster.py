@@ -1,32 +1,83 @@
-"""Keeping every seat taken: who joins, who died or hangs, and whoever takes their place."""
+"""The collectors of a run: hiring them, and replacing those that die or hang."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, Protocol
 
-import numpy as np
-import torch
-import torch.distributed as dist
-from numpy.typing import NDArray
-from torch import Tensor
-
-from longhaul.cluster.config import LEADER, ClusterConfig, Rank
+from longhaul.cluster.config import ClusterConfig, EnvShare
 from longhaul.cluster.connect import ClusterError
 from longhaul.cluster.fleet import Answered, CollectorFleet, Died, Joined
+from longhaul.cluster.ledger import Ticket
 from longhaul.cluster.messages import CollectorHello, Fragment, Reports
-from longhaul.cluster.seats import CollectorSlot
-from longhaul.core.metrics import Metrics
-from longhaul.core.parts import LearnerProtocol
-from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
 from longhaul.envs.faults import Fault, FaultKind
+
+
+@dataclass(frozen=True, slots=True)
+class CollectOrder:
+    """What a collector is to do; kept until its fragment is settled, so it can be repeated."""
+
+    version: int
+    weights: object
+    """The fleet's reference to the weights of that version."""
+    settings: Settings
+    is_new_deal: bool
+
+
+@dataclass(slots=True)
+class CollectorSlot:
+    """One share of the environments and its present collector."""
+
+    share: EnvShare
+    state: State | None = None
+    """After the last settled fragment; None before the first."""
+    order: CollectOrder | None = None
+    ticket: Ticket | None = None
+    """Open in the ledger until it is settled."""
+    fragment: Fragment | None = None
+    """Received, but not yet learned from."""
+    hello: CollectorHello | None = None
+    """None while there is no collector."""
+    asked_at: float = 0.0
+    vacant_since: float = 0.0
+    deaths: int = 0
+    """In a row, without a fragment in between."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a collector."""
+        return self.hello is not None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is pending."""
+        return self.ticket is not None and self.fragment is None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a collector is free."""
+        return self.is_live and self.ticket is None
+
+    @property
+    def newest_state(self) -> State | None:
+        """The state that the next collector of this slot begins with."""
+        return self.state if self.fragment is None else self.fragment.state
+
+
+@dataclass(slots=True)
+class CollectorTally:
+    """Counts since the last call of `timings`."""
+
+    lags: list[int] = field(default_factory=list)
+    nbytes: int = 0
+    put_seconds: float = 0.0
+    wait_seconds: float = 0.0
+
 
 REMEMBERED = 64
 HUNG_FACTOR = 20.0
@@ -35,24 +86,24 @@ HUNG_FACTOR = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """How many fragments an update needs, and how long the others are waited for."""
+    """How many fragments an update needs, and how long to wait for the others."""
 
     share: float
     patience: float
 
     def needed(self, expected: int) -> int:
-        """Return the fragments needed of so many collectors at work; never none."""
-        # Rounded first: a share of 0.1 of ten collectors is one, whatever floating point says.
+        """Return the number of fragments needed of `expected` collectors; at least 1."""
+        # Rounded first: a share of 0.1 of ten collectors is one, despite floating-point errors.
         return max(1, math.ceil(round(self.share * expected, 9)))
 
     def is_enough(self, arrived: int, expected: int, *, waited: float, usual: float) -> bool:
-        """Whether to go on; `waited` is the time since as many as needed were there."""
+        """Whether to continue; `waited` is the time since the quorum was reached."""
         if arrived < self.needed(expected):
             return False
         return arrived >= expected or waited >= self.patience * usual
 
     def left(self, *, waited: float, usual: float) -> float:
-        """Return how much longer the others are waited for, once enough are there."""
+        """Return how much longer to wait for the others after the quorum was reached."""
         return max(0.0, self.patience * usual - waited)
 
 
@@ -65,7 +116,7 @@ class FragmentTimes:
         self._times: deque[float] = deque(maxlen=REMEMBERED)
 
     def add(self, seconds: float) -> None:
-        """Take one fragment's time into account."""
+        """Add the time of one fragment."""
         self._times.append(seconds)
 
     @property
@@ -86,7 +137,7 @@ SETTLING_SECONDS = 10.0  # without another collector joining, before a run begin
 
 
 class Roster:
-    """Hires collectors for all seats, and again whenever one is lost."""
+    """Hires collectors for all slots, and again whenever one is lost."""
 
     def __init__(
         self,
@@ -110,11 +161,11 @@ class Roster:
 
     @property
     def live(self) -> int:
-        """Collectors that are there."""
+        """Number of collectors."""
         return sum(seat.is_live for seat in self.seats)
 
-    def muster(self) -> None:
-        """Hire for all seats and wait for collectors to join: all, unless fewer are enough."""
+    def hire_all(self) -> None:
+        """Hire for all slots and wait for collectors to join: all, unless fewer are enough."""
         for seat in self.seats:
             self._hire(seat)
         began = last = self._clock()
@@ -135,7 +186,7 @@ class Roster:
         self._fleet.hire(seat.share, seat.newest_state)
 
     def is_expected(self, seat: CollectorSlot) -> bool:
-        """Whether a fragment of this seat is there or may come soon."""
+        """Whether a fragment of this slot has arrived or may come soon."""
         if seat.fragment is not None or (seat.is_live and seat.is_busy):
             return True
         # If all are needed, then also one that died and will be back soon.
@@ -144,7 +195,7 @@ class Roster:
         return waits and not seat.is_live and vacant < self._config.start_seconds
 
     def hear(self, seconds: float) -> Sequence[tuple[CollectorSlot, Fragment]]:
-        """Take in what happened, within this time; return the fragments that were waited for."""
+        """Process the news within this time; return the expected fragments."""
         answers = []
         for news in self._fleet.news(seconds):
             seat = self.seats[news.collector]
@@ -152,9 +203,9 @@ class Roster:
                 case Joined(_, hello):
                     self._welcome(seat, hello)
                 case Died(_, error):
-                    self._bury(seat, "died", error)
+                    self._replace(seat, "died", error)
                 case Answered(_, fragment):
-                    # One of a ticket that was given up is counted as lost already.
+                    # A fragment of an abandoned ticket is already counted as lost.
                     if seat.is_busy and seat.ticket == fragment.ticket:
                         seat.deaths = 0
                         self.times.add(fragment.seconds)
@@ -171,8 +222,8 @@ class Roster:
             seconds=round(self._clock() - seat.vacant_since, 3),
         )
 
-    def _bury(self, seat: CollectorSlot, kind: FaultKind, error: str) -> None:
-        """Give up a collector and what it was doing, and hire another one."""
+    def _replace(self, seat: CollectorSlot, kind: FaultKind, error: str) -> None:
+        """Record the loss of a collector and its fragment, and hire another one."""
         collector = seat.share.collector
         seat.deaths += 1
         self.deaths += 1
@@ -196,7 +247,7 @@ class Roster:
 
     @property
     def has_hung(self) -> bool:
-        """Whether somebody has not been heard of for too long."""
+        """Whether a collector has not answered for too long."""
         return any(self._is_hung(seat) for seat in self.seats)
 
     def replace_hung(self) -> None:
@@ -204,124 +255,16 @@ class Roster:
         for seat in self.seats:
             if self._is_hung(seat):
                 self._fleet.dismiss(seat.share.collector)
-                self._bury(seat, "hung", f"no answer for {self.times.deadline:.0f} s")
+                self._replace(seat, "hung", f"no answer for {self.times.deadline:.0f} s")
 
     def demand(self) -> None:
-        """Raise if nobody has been there to collect for too long."""
+        """Raise if there has been no collector for too long."""
         if self.live or any(seat.fragment is not None for seat in self.seats):
             return
         limit = self._config.start_seconds
         if self._clock() - max(seat.vacant_since for seat in self.seats) > limit:
             raise ClusterError(
-                f"none of {len(self.seats)} collectors is at work after {limit:g} s "
+                f"none of {len(self.seats)} collectors has started within {limit:g} s "
                 "(cluster.start_seconds); each needs cluster.cpus_per_collector = "
                 f"{self._config.cpus_per_collector:g} processors: see `ray status`"
             )
-
-
-PATIENCE = timedelta(hours=24)  # a rollout may take its time; a dead leader is noticed at once
-
-
-class ProcessGroup:
-    """Learners of torch's process group; sums are the same, bit for bit, in every process."""
-
-    def __init__(self, rank: Rank) -> None:
-        self._rank = rank
-        dist.init_process_group("gloo", rank=rank.number, world_size=rank.size, timeout=PATIENCE)
-
-    @property
-    def size(self) -> int:
-        """How many learners there are."""
-        return self._rank.size
-
-    def part(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return this learner's part of a minibatch."""
-        return np.array_split(items, self._rank.size)[self._rank.number]
-
-    def add_up(self, tensors: Sequence[Tensor]) -> None:
-        """Replace every tensor by its sum, in one message for each kind of number."""
-        for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
-            same = [tensor for tensor in tensors if tensor.dtype == dtype]
-            flat = torch.cat([tensor.detach().reshape(-1) for tensor in same])
-            dist.all_reduce(flat)
-            ends = np.cumsum([tensor.numel() for tensor in same]).tolist()
-            with torch.no_grad():
-                for tensor, begin, end in zip(same, [0, *ends[:-1]], ends, strict=True):
-                    tensor.copy_(flat[begin:end].view_as(tensor))
-
-    def tell(self, word: GroupUpdate | None) -> GroupUpdate | None:
-        """Hand what the leader says to everybody, and return it."""
-        said: list[Any] = [word]
-        dist.broadcast_object_list(said, src=LEADER)
-        heard: GroupUpdate | None = said[0]
-        return heard
-
-    def close(self) -> None:
-        """Leave the process group."""
-        dist.destroy_process_group()
-
-
-@dataclass(frozen=True, slots=True)
-class GroupUpdate:
-    """One rollout to learn from together."""
-
-    rollout: Rollout
-    settings: Settings
-    state: State | None
-    """The learner's, if the others may have another one: at the beginning and after a resume."""
-
-
-class GroupChannel(Protocol):
-    """Carries what is learned from to every process."""
-
-    def tell(self, word: GroupUpdate | None) -> GroupUpdate | None:
-        """Hand what the leader says to everybody, and return it."""
-
-    def close(self) -> None:
-        """Leave the group."""
-
-
-class LeadingLearner:
-    """The learner of the process that has the run; the others apply the same updates."""
-
-    def __init__(self, inner: LearnerProtocol, group: GroupChannel) -> None:
-        self._inner = inner
-        self._group = group
-        self._is_news = True
-        self._is_learning = False
-
-    def update(self, rollout: Rollout, settings: Settings) -> Metrics:
-        """Learn from one rollout, all together."""
-        state = self._inner.state_dict() if self._is_news else None
-        self._is_news, self._is_learning = False, True
-        self._group.tell(GroupUpdate(rollout, settings, state))
-        metrics = self._inner.update(rollout, settings)
-        self._is_learning = False
-        return metrics
-
-    def state_dict(self) -> State:
-        """Return the learner's state, which is that of all of them."""
-        return self._inner.state_dict()
-
-    def load_state_dict(self, state: State) -> None:
-        """Continue from a saved state; the others are told with the next rollout."""
-        self._inner.load_state_dict(state)
-        self._is_news = True
-
-    def close(self) -> None:
-        """End the other processes; in the middle of an update none of them would hear it."""
-        if not self._is_learning:
-            self._group.tell(None)
-        self._group.close()
-
-
-def follow(inner: LearnerProtocol, group: GroupChannel) -> int:
-    """Apply the leader's updates until it shuts down; return their number."""
-    updates = 0
-    while (update := group.tell(None)) is not None:
-        if update.state is not None:
-            inner.load_state_dict(update.state)
-        inner.update(update.rollout, update.settings)
-        updates += 1
-    group.close()
-    return updates

@@ -27,7 +27,7 @@ from longhaul.report.statistics import (
 from longhaul.report.style import COLORS, LIGHT, Chart
 
 STEP_TOLERANCE = 0.05
-"""Share by which the trained steps of two runs may differ: the last rollout may go past the end."""
+"""Share by which the trained steps of two runs may differ: the last rollout may exceed the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Entry:
     scores: Mapping[int, float]
     """By the seed of the case."""
     references: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """What policies that learned nothing scored in the same cases, if they were played."""
+    """Scores of untrained reference policies in the same cases, if they were played."""
 
     @property
     def score(self) -> float:
@@ -65,7 +65,7 @@ class ArmFigures:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """What a policy that learned nothing reaches in the cases of the comparison."""
+    """The score of an untrained reference policy in the cases of the comparison."""
 
     name: str
     mean: Estimate
@@ -74,7 +74,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All arms, the first being what the others are compared with."""
+    """All arms; the others are compared with the first."""
 
     arms: tuple[ArmFigures, ...]
     entries: tuple[Entry, ...]
@@ -84,7 +84,7 @@ class Comparison:
     anchors: tuple[Anchor, ...] = ()
 
     def as_rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Return a header and a row per arm, and one per policy that learned nothing."""
+        """Return a header and a row per arm and per reference policy."""
         header = ("arm", "runs", "mean", "IQM", "P(better)", "paired difference")
         rows: list[tuple[str, ...]] = [
             (
@@ -104,17 +104,21 @@ class Comparison:
         return header, rows
 
     def notes(self) -> list[str]:
-        """Return what one must know to read the figures."""
+        """Return notes for reading the numbers."""
         shown = [self._means_say(), self._pairs_say()]
         if not self.over_runs:
-            shown.append("One run per arm says nothing about other seeds: use --seeds 3 or more.")
+            shown.append(
+                "One run per arm does not show the variation between seeds: use --seeds 3 or more."
+            )
         if self.anchors:
             names = ", ".join(anchor.name for anchor in self.anchors)
-            shown.append(f"Learned nothing, played the same cases, intervals over those: {names}.")
+            shown.append(
+                f"Reference policies without training, intervals over the same cases: {names}."
+            )
         return [*shown, *self.warnings]
 
     def _means_say(self) -> str:
-        """Return what stands beside the means of the arms."""
+        """Return the meaning of the intervals of the means."""
         thing = "run" if self.over_runs else "episode"
         found = [arm.mean for arm in self.arms]
         said = []
@@ -130,7 +134,7 @@ class Comparison:
         return f"{'; '.join(said)}."
 
     def _pairs_say(self) -> str:
-        """Return what the other columns are against."""
+        """Return what the other columns compare."""
         against = f"P(better) and the paired difference are against {self.arms[0].arm}"
         paired = [arm.difference for arm in self.arms if arm.difference is not None]
         if not paired:
@@ -166,7 +170,7 @@ class Comparison:
 
 
 def unequal(entries: Sequence[Entry]) -> list[str]:
-    """Return why these runs cannot be compared, nothing if they can."""
+    """Return why these runs cannot be compared; empty if they can."""
     first = entries[0]
     reasons = []
     for other in entries[1:]:
@@ -177,11 +181,11 @@ def unequal(entries: Sequence[Entry]) -> list[str]:
             continue
         if (other.suite, other.greedy) != (first.suite, first.greedy):
             reasons.append(
-                f"{name} was measured on {_conditions(other)}, the first run on "
+                f"{name} was evaluated on {_conditions(other)}, the first run on "
                 f"{_conditions(first)}"
             )
         elif other.scores.keys() != first.scores.keys():
-            reasons.append(f"{name} was measured on other episodes than the first run")
+            reasons.append(f"{name} was evaluated on other episodes than the first run")
         steps = [float(e.run.last.get("env_steps", 0)) for e in (first, other)]
         if abs(steps[1] - steps[0]) > STEP_TOLERANCE * max(*steps, 1.0):
             reasons.append(f"{name} was trained for {steps[1]:,.0f} steps, not {steps[0]:,.0f}")
@@ -242,14 +246,14 @@ def _figures(
 
 
 def _scores(entries: Sequence[Entry], *, over_runs: bool) -> Numbers:
-    """Return one score per run, or one per episode where there is but one run per arm."""
+    """Return one score per run, or one per episode if there is only one run per arm."""
     if over_runs:
         return np.array([entry.score for entry in entries])
     return np.array([score for entry in entries for score in entry.scores.values()])
 
 
 def _paired(own: Sequence[Entry], first: Sequence[Entry]) -> Estimate | None:
-    """Return the difference over the cases everybody played, means over each arm's runs."""
+    """Return the difference over the cases that all runs played, as means over each arm."""
     shared = set.intersection(*(set(entry.scores) for entry in (*own, *first)))
     if not shared:
         return None

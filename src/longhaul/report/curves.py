@@ -1,4 +1,4 @@
-"""The plots every run has, whatever its task."""
+"""The plots of every run, independent of its task."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOSSES = (
     ("train/learning_rate", "learning rate"),
 )
 LETTERS_PER_INCH, LETTERS_OF_HANDLE = 11.0, 7
-"""Room in a legend: letters of its size, and what the sign before each name takes."""
+"""Letters per inch in a legend, and the width of a handle in letters."""
 STAGES = ("collect", "learn", "evaluate", "checkpoint", "other")
 
 
@@ -48,7 +48,7 @@ def over_steps(axes: Any) -> None:
 
 
 def plot_line(axes: Any, series: Series, *, color: str, label: str = "", style: str = "-") -> None:
-    """Draw a series; a few values get markers, so that single ones can be seen."""
+    """Draw a series; sparse values get markers, which keeps single ones visible."""
     thin = series.thinned()
     is_sparse = len(thin) <= 30
     axes.plot(
@@ -59,12 +59,12 @@ def plot_line(axes: Any, series: Series, *, color: str, label: str = "", style: 
         label=label,
         marker="o" if is_sparse else "",
         markersize=3.2,
-        zorder=3 if is_sparse else 2,  # a few values would be lost among many
+        zorder=3 if is_sparse else 2,  # sparse values stay visible above dense ones
     )
 
 
 def plot_bands(axes: Any, series: Series, *, color: str, label: str) -> bool:
-    """Draw the median and the quantiles of many values; tell whether there were enough."""
+    """Draw the median and the quantiles of many values; return whether there were enough."""
     found = bands(series)
     if found is None:
         return False
@@ -76,7 +76,7 @@ def plot_bands(axes: Any, series: Series, *, color: str, label: str) -> bool:
 
 
 def plot_goal(axes: Any, run: RunData) -> None:
-    """Draw the target of the task, and where the final evaluation came to."""
+    """Draw the target of the task and the final evaluation."""
     target, final = run.measure.target, run.final
     if target is not None:
         axes.axhline(target, color=FAINT, linestyle=":", label=f"target {target:g}")
@@ -201,7 +201,7 @@ def distribution_chart(run: RunData) -> Chart | None:
 
 
 def losses_chart(run: RunData) -> Chart | None:
-    """Return what the learner says about itself."""
+    """Return the chart of losses and other learner metrics."""
     found = [(label, column(run.rows, name)) for name, label in LOSSES]
     found = [(label, series) for label, series in found if len(series)]
     if not found:
@@ -221,7 +221,7 @@ def losses_chart(run: RunData) -> Chart | None:
 
 
 def small_multiples(figure: Any, count: int, *, across: int, **subplot: Any) -> list[Any]:
-    """Return so many axes in rows, and leave out the rest of the last row."""
+    """Return `count` axes in rows; the rest of the last row is hidden."""
     down = -(-count // across)
     grid = figure.subplots(down, min(across, count), squeeze=False, **subplot)
     every = list(grid.ravel())
@@ -231,7 +231,7 @@ def small_multiples(figure: Any, count: int, *, across: int, **subplot: Any) -> 
 
 
 def shares_chart(run: RunData) -> Chart | None:
-    """Return which part each reward term has in what is paid."""
+    """Return the share of each reward term."""
     names = names_in(run.rows, "reward/", "_share")
     found = [(name, column(run.rows, name)) for name in names]
     found = [(name, series) for name, series in found if len(series) and series.values.any()]
@@ -284,11 +284,11 @@ def speed_chart(run: RunData) -> Chart | None:
         right.grid(visible=False, axis="y")
         right.set_xlabel("seconds, all sessions")
 
-    return Chart("speed", "Speed, and where the time went", draw, size=(6.6, 2.7))
+    return Chart("speed", "Speed and time per stage", draw, size=(6.6, 2.7))
 
 
 def labels_of(names: Sequence[str]) -> list[str]:
-    """Return metric names without the groups they all share; one by itself keeps all but one."""
+    """Return metric names without the groups they all share; a single one loses only the first."""
     labels = _without_shared(names)
     while len(set(labels)) > 1 and (shorter := _without_shared(labels)) != labels:
         labels = shorter

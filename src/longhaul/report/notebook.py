@@ -1,4 +1,4 @@
-"""The notebook of an experiment: what the run knows is filled in, what a person wrote is kept."""
+"""The notebook of an experiment: facts of the run are filled in, text of a person is kept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ASKED = {
     "Learning": "What turned out as expected, what did not, and why?",
     "Next steps": "What should be tried next? `longhaul new-experiment --from` takes this over.",
 }
-"""Parts only a person can write, with what is asked of them."""
+"""Parts that only a person can write, with their questions."""
 
 _BLOCK = re.compile(
     r"<!-- longhaul:(?P<name>[a-z-]+) (?P<digest>[0-9a-f]{12}) -->\n(?P<body>.*?)"
@@ -42,7 +42,7 @@ _BLOCK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What a notebook says that the run does not know."""
+    """Text of a notebook that is not in the run directory."""
 
     goal: str = ""
     plan: str = ""
@@ -53,10 +53,10 @@ class Background:
 
 
 def write_notebook(run: RunData, background: Background, before: str = "") -> str:
-    """Return the notebook; of an earlier one only what the run itself wrote is renewed.
+    """Return the notebook; in an earlier one only the generated blocks are renewed.
 
-    A filled-in block carries the digest of its text. One that a person has changed is theirs: it
-    stays, and the new text is put below it.
+    A generated block has the digest of its text. A block that a person has changed stays, and the
+    new text is put below it.
     """
     blocks = filled(run, background)
     if not before.strip():
@@ -83,12 +83,12 @@ def write_notebook(run: RunData, background: Background, before: str = "") -> st
 
 
 def digest(body: str) -> str:
-    """Return what tells whether a block was changed by a person."""
+    """Return the digest that shows whether a person changed a block."""
     return hashlib.sha256(body.encode()).hexdigest()[:12]
 
 
 def block(name: str, body: str) -> str:
-    """Return a filled-in text between marks a reader does not see."""
+    """Return a generated text between comments that Markdown hides."""
     body = body.rstrip("\n") + "\n"
     return f"<!-- longhaul:{name} {digest(body)} -->\n{body}<!-- longhaul:end -->\n"
 
@@ -113,7 +113,7 @@ def slug(heading: str) -> str:
 
 
 def filled(run: RunData, background: Background) -> dict[str, str]:
-    """Return the parts a run can write itself, by the names of their blocks."""
+    """Return the generated parts, by the names of their blocks."""
     return {
         "start": _start(run, background),
         "run": _run(run, background),
@@ -125,14 +125,14 @@ def filled(run: RunData, background: Background) -> dict[str, str]:
 
 
 def _start(run: RunData, background: Background) -> str:
-    made = f"Begun {run.state.record.created}."
+    made = f"Started {run.state.record.created}."
     return f"{background.start} {made}".strip()
 
 
 def _run(run: RunData, background: Background) -> str:
     lines = ["```", words.original_command(run), "```", "", f"Status: {run.state.status}"]
     if run.state.status != "finished":
-        lines[-1] += ", so that nothing here is conclusive"
+        lines[-1] += "; these results are preliminary"
     lines[-1] += f". {run.state.record.reason}".rstrip() if run.state.record.reason else "."
     changed = background.differences
     preset = background.preset or "the defaults"
@@ -209,7 +209,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def section(text: str, heading: str) -> str:
-    """Return what a notebook says under a heading, without the question it was asked."""
+    """Return the text under a heading of a notebook, without the placeholder question."""
     found = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
     if found is None:
         return ""

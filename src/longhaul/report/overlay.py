@@ -1,4 +1,4 @@
-"""The panel beside a film's picture: what the policy does, expects and gets."""
+"""The panel beside a film's picture: actions, values and rewards of the policy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRACK, BAR, LINE = (44, 54, 70), (86, 180, 233), (240, 190, 80)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A share between 0 and 1 with its name and its figure."""
+    """A share between 0 and 1 with its name and value."""
 
     name: str
     share: float
@@ -30,7 +30,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """Everything the panel says about one frame."""
+    """The content of the panel for one frame."""
 
     facts: tuple[tuple[str, str], ...] = ()
     bars: tuple[tuple[str, tuple[Bar, ...]], ...] = ()
@@ -48,7 +48,7 @@ class Heading:
     title: str
     lines: tuple[str, ...] = ()
     length: int = 0
-    """Steps of the episode, the width of its curves."""
+    """Steps of the episode, which set the width of its curves."""
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class Overlay:
         return joined
 
     def _empty(self, height: int, width: int) -> Picture:
-        """Return the color of the panel; copied, because painting it costs more."""
+        """Return the empty panel; copied, because painting it is slower."""
         if self._paper is None or self._paper.shape[:2] != (height, width + WIDTH):
             self._paper = np.empty((height, width + WIDTH, 3), np.uint8)
             self._paper[:] = PAPER
@@ -116,7 +116,7 @@ class Overlay:
 
 
 class Type:
-    """Words as masks; most are the same from frame to frame, and setting them is slow."""
+    """Text as masks, cached: most texts repeat from frame to frame, and rendering is slow."""
 
     def __init__(self) -> None:
         from PIL import Image, ImageDraw, ImageFont
@@ -130,14 +130,14 @@ class Type:
         self._widths: dict[tuple[str, int], float] = {}
 
     def width(self, words: str, size: int) -> float:
-        """Return how many pixels the words take."""
+        """Return the width of the text in pixels."""
         key = (words, size)
         if key not in self._widths:
             self._widths[key] = float(self._fonts[size].getlength(words))
         return self._widths[key]
 
     def mask(self, words: str, size: int) -> Any:
-        """Return the words as an image of how much each pixel is covered."""
+        """Return the text as an image of pixel coverage."""
         key = (words, size)
         if key not in self._masks:
             if len(self._masks) > _MOST_WORDS:
@@ -152,7 +152,7 @@ _MOST_WORDS = 4000
 
 
 class _Pen:
-    """Writes from the top down, and nothing that would not fit any more."""
+    """Writes from the top down, and skips what does not fit."""
 
     def __init__(self, draw: Any, type_: Type, height: int, *, top: int = MARGIN) -> None:
         self._draw = draw
@@ -234,7 +234,7 @@ class _Pen:
         return self._type.width(words, size)
 
     def _cut(self, words: str, size: int, room: float) -> str:
-        """Return as much of the words as there is room for."""
+        """Return as much of the text as fits."""
         if self._width(words, size) <= room:
             return words
         while words and self._width(words + "…", size) > room:
@@ -243,6 +243,6 @@ class _Pen:
 
 
 def enlarge(picture: Picture) -> Picture:
-    """Return a small picture with each pixel repeated, so that its height can be looked at."""
+    """Return a small picture with each pixel repeated, so it is tall enough to see."""
     factor = max(LEAST_HEIGHT // picture.shape[0], 1)
     return picture if factor == 1 else picture.repeat(factor, axis=0).repeat(factor, axis=1)

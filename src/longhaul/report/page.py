@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from longhaul.core.config import flatten
 from longhaul.core.metrics import Panel
 from longhaul.report import summary as words
 from longhaul.report.comparison import Comparison
@@ -28,13 +29,13 @@ EMBEDDED_BYTES = 3_000_000
 MOST_EVENTS = 60
 BROAD = " broad"
 NOTE_HEIGHT, GAP = 0.1, 0.1
-"""What a note takes below a chart, and what lies between two, by the width of a column."""
+"""Height of a note and gap between charts, relative to the width of a column."""
 TYPES = {".mp4": "video/mp4", ".gif": "image/gif"}
 
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """What a report shows that the run directory alone does not tell."""
+    """What a report shows beyond the run directory."""
 
     drawn: Sequence[Drawn] = ()
     why_no_plots: str = ""
@@ -44,7 +45,7 @@ class Extras:
 
 
 def escape(text: object) -> str:
-    """Return text that no browser takes for markup, in or out of attributes."""
+    """Return text escaped for HTML, attributes included."""
     return html.escape(str(text), quote=True)
 
 
@@ -59,7 +60,7 @@ def make_page(run: RunData, extras: Extras) -> str:
         ("Plots", _plots(extras)),
         ("Decisions of the schedule", _decisions(run)),
         ("Hints", _list(words.hints(run))),
-        ("Survived on the way", _list(words.faults(run)) + _happenings(run)),
+        ("Faults and other events", _list(words.faults(run)) + _other_events(run)),
         ("Configuration", _configuration(run, extras)),
         ("Commands", _commands(run)),
         ("Machine and versions", _machine(run)),
@@ -110,14 +111,16 @@ def make_comparison(
 def make_search(data: SearchData, chosen: Sequence[tuple[str, str]], drawn: Sequence[Drawn]) -> str:
     """Return a search as a page of the same kind; `chosen` are commands and what they do."""
     notes = "".join(f"<p>{escape(note)}</p>" for note in data.notes)
-    told = "".join(f"<p>{escape(what)}</p><pre>{escape(command)}</pre>" for what, command in chosen)
+    commands = "".join(
+        f"<p>{escape(what)}</p><pre>{escape(command)}</pre>" for what, command in chosen
+    )
     keys = tuple(
         (axis.key, ", ".join(axis.options) or f"{axis.low:g} to {axis.high:g}", _scale(axis))
         for axis in data.axes
     )
     runs = tuple((str(trial.number), trial.run) for trial in data.trials if trial.run)
     body = (
-        f"<section><h2>Summary</h2>{notes}{told}</section>"
+        f"<section><h2>Summary</h2>{notes}{commands}</section>"
         f"<section><h2>Plots</h2>{_plots(Extras(drawn))}</section>"
         f"<section><h2>Trials, best first</h2>{_table(trial_table(data))}</section>"
         f"<section><h2>What was searched</h2>"
@@ -149,7 +152,7 @@ def _anchor(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure that is seen first."""
+    """A number at the top of the page."""
 
     name: str
     value: str
@@ -172,7 +175,7 @@ def _tile(tile: Tile) -> str:
 
 
 def _tiles(run: RunData) -> list[Tile]:
-    """Return what the run reached first, then how it got there."""
+    """Return the score first, then the course of training."""
     score, best, last = run.reached, run.best, run.last
     tiles = [] if score is None else [_score_tile(score)]
     if best is not None and (score is None or score.source is not Source.TRAINING):
@@ -253,7 +256,7 @@ def _plot(one: Drawn) -> str:
 
 
 def _in_columns(drawn: Sequence[Drawn]) -> tuple[list[Drawn], list[Drawn]]:
-    """Return the charts in two columns, each where there is more room, in about their order."""
+    """Return the charts in two columns of about equal height, roughly in order."""
     columns: tuple[list[Drawn], list[Drawn]] = ([], [])
     heights = [0.0, 0.0]
     for one in drawn:
@@ -265,7 +268,7 @@ def _in_columns(drawn: Sequence[Drawn]) -> tuple[list[Drawn], list[Drawn]]:
 
 
 def _shape(chart: Chart) -> str:
-    """Return how a chart is placed among the others: small letters need the whole width."""
+    """Return the CSS class of a chart by its width."""
     width, _ = chart.size
     if width < 6:
         return " narrow"
@@ -310,13 +313,13 @@ def _decisions(run: RunData) -> str:
     return f"<details><summary>{_counted(len(found), 'decision')}</summary>{table}{rest}</details>"
 
 
-def _happenings(run: RunData) -> str:
-    found = words.happenings(run)
+def _other_events(run: RunData) -> str:
+    found = words.other_events(run)
     if not found:
         return ""
     rows = tuple(found[-MOST_EVENTS:])
     return (
-        f"<details><summary>{_counted(len(found), 'happening')}</summary>"
+        f"<details><summary>{_counted(len(found), 'event')}</summary>"
         f"{_table(words.Table('', ('when', 'what', 'facts'), rows))}</details>"
     )
 
@@ -337,20 +340,20 @@ def _configuration(run: RunData, extras: Extras) -> str:
     )
     preset = extras.preset or "the defaults"
     if changed:
-        told = _table(
+        differences = _table(
             words.Table(f"What differs from {preset}", ("key", preset, "this run"), changed)
         )
     else:
-        told = f"<p>Everything is as in {escape(preset)}.</p>"
-    every = tuple((key, words.short(value)) for key, value in words.flat(run.config).items())
+        differences = f"<p>Everything is as in {escape(preset)}.</p>"
+    every = tuple((key, words.short(value)) for key, value in flatten(run.config).items())
     return (
-        f"{told}<details><summary>All {len(every)} values</summary>"
+        f"{differences}<details><summary>All {len(every)} values</summary>"
         f"{_table(words.Table('', ('key', 'value'), every))}</details>"
     )
 
 
 def _commands(run: RunData) -> str:
-    listed = [("it was started by", words.original_command(run)), *words.commands(run)]
+    listed = [("command that started it", words.original_command(run)), *words.commands(run)]
     return "".join(
         f"<p>{escape(what)}</p><pre>{escape(command)}</pre>" for what, command in listed if command
     )

@@ -1,4 +1,4 @@
-"""Panels that are no lines: stacked shares, matrices, distributions side by side."""
+"""Panels other than lines: stacked shares, matrices, distributions and graphs."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _draw_matrix(
 
 
 def distribution(run: RunData, panel: Panel) -> Sized | None:
-    """Return how to draw which share of numbers is at least so large, by name."""
+    """Return how to draw complementary cumulative distributions, by name."""
     name_field, list_field = panel.metrics
     found: dict[str, list[float]] = {}
     for record in chosen_records(run, panel):
@@ -250,7 +250,7 @@ def _names(value: object) -> list[str]:
 
 
 def _heights(names: list[str]) -> dict[str, float]:
-    """Spread names over the same height, whatever their number, from the top down."""
+    """Spread names evenly over the height, from the top down."""
     last = max(len(names) - 1, 1)
     return {name: 1.0 - place / last for place, name in enumerate(names)}
 

@@ -38,7 +38,7 @@ from longhaul.report.style import COLORS, FAINT, INK, LIGHT, Chart, thousands
 
 MOST_HISTOGRAMS = 12
 MOST_EVEN = 200
-"""Highest bar of a histogram whose scale is even."""
+"""Highest bar of a histogram with a linear scale."""
 SECTORS = 12
 FLAT = 0.25
 """Share of a panel's height below which its curves look flat."""
@@ -58,7 +58,7 @@ def panel_charts(run: RunData) -> list[Chart]:
 
 
 def panel_chart(run: RunData, panel: Panel) -> Chart | None:
-    """Return the chart of one panel, or None if nothing of it was measured."""
+    """Return the chart of one panel, or None if it has no data."""
     match panel.kind:
         case "lines":
             return _lines(run, panel)
@@ -90,7 +90,7 @@ def _lines(run: RunData, panel: Panel) -> Chart | None:
     left = [(name, column(run.rows, name)) for name in panel.metrics]
     right = [(name, column(run.rows, name)) for name in panel.right]
     left, right = ([(name, s) for name, s in side if len(s)] for side in (left, right))
-    if not any(_tells(name, series) for name, series in left):
+    if not any(_is_drawn(name, series) for name, series in left):
         return None
 
     def draw(figure: Any) -> None:
@@ -133,8 +133,8 @@ def sensible_limits(limits: tuple[float, float], found: Sequence[Series]) -> tup
     return max(limits[0], low - room), min(limits[1], high + room)
 
 
-def _tells(name: str, series: Series) -> bool:
-    """Whether a line is worth drawing: a metric always, a setting if it ever changed."""
+def _is_drawn(name: str, series: Series) -> bool:
+    """Whether to draw a line: a metric always, a setting only if it changed."""
     return len(series) > 0 and ("/" in name or bool(np.ptp(series.values)))
 
 
@@ -251,7 +251,7 @@ def _histograms(run: RunData, panel: Panel) -> Chart | None:
 def _draw_pile(axes: Any, pile: Pile, edges: Numbers, top: int) -> None:
     axes.stairs(pile.counts, edges, fill=True, color=COLORS[0])
     if top > MOST_EVEN:
-        # Most never come to it: beside them the few that do would not be seen on an even scale.
+        # Large bars would hide the small ones on a linear scale.
         axes.set_yscale("symlog", linthresh=10)
     else:
         axes.yaxis.get_major_locator().set_params(integer=True, nbins=4)
@@ -262,7 +262,7 @@ def _draw_pile(axes: Any, pile: Pile, edges: Numbers, top: int) -> None:
 
 
 def single_histograms(run: RunData, panel: Panel) -> list[Chart]:
-    """Return a chart of its own for each iteration's record, in a folder named like the panel."""
+    """Return a separate chart for each iteration's record, in a folder named like the panel."""
     found, edges = piles(run, panel)
     name = file_name(panel)
     charts = []
@@ -310,14 +310,14 @@ def _polar(run: RunData, panel: Panel) -> Chart | None:
         axes.set_theta_zero_location("E")
         axes.set_yticks(rings(float(sums.max())))
         axes.tick_params(labelsize=8)
-        empty = int(np.argmin(sums))  # where the figures of the rings cover nothing
+        empty = int(np.argmin(sums))  # where the labels of the rings cover nothing
         axes.set_rlabel_position((empty + 0.5) * 360 / SECTORS)
 
     return _chart(panel, draw, (4.2, 4.0))
 
 
 def rings(top: float) -> list[float]:
-    """Return two to five round numbers up to `top`, few enough to be written beside each other."""
+    """Return two to five round numbers up to `top`, few enough to fit side by side."""
     if top <= 0:
         return [1.0]
     size = 10.0 ** math.floor(math.log10(top))
@@ -335,7 +335,7 @@ def _map(run: RunData, panel: Panel) -> Chart | None:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         shown = axes.hist2d(x, y, 40, range=[[-reach, reach]] * 2, cmap="magma_r", cmin=1)
-        shown[3].set_rasterized(True)  # sixteen hundred squares would swell the page
+        shown[3].set_rasterized(True)  # 1,600 vector squares would enlarge the page
         bar = figure.colorbar(shown[3], ax=axes, shrink=0.8)
         bar.set_label("count")
         bar.outline.set_visible(False)

@@ -33,7 +33,7 @@ KEPT_EVALUATIONS = "evaluations/*.json"
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """A run as its directory tells it."""
+    """The content of a run directory."""
 
     state: RunState
     config: dict[str, Any]
@@ -52,11 +52,11 @@ class RunData:
     final: Score | None = None
     """The evaluation that ended the run."""
     records: dict[str, list[Row]] = field(default_factory=dict)
-    """Rows of the files panels name."""
+    """Rows of the files that panels name."""
 
     @property
     def directory(self) -> RunDirectory:
-        """Where it all is."""
+        """The run directory."""
         return self.state.directory
 
     @property
@@ -66,7 +66,7 @@ class RunData:
 
     @property
     def reached(self) -> Score | None:
-        """What the run is judged by: its last evaluation, else its training return."""
+        """The score of the run: its last evaluation, else its training return."""
         return last_score(self.rows, self.final, self.measure)
 
     @property
@@ -78,7 +78,7 @@ class RunData:
 
     @property
     def last(self) -> Row:
-        """The last iteration's metrics, or nothing."""
+        """The last iteration's metrics, or an empty row."""
         return self.rows[-1] if self.rows else {}
 
 
@@ -135,7 +135,7 @@ def _read_panels(shown: dict[str, Any]) -> tuple[Panel, ...]:
     try:
         return msgspec.convert(shown.get("panels", []), tuple[Panel, ...])
     except msgspec.ValidationError:
-        return ()  # written by another version; the general plots are there all the same
+        return ()  # written by another version; the general plots remain
 
 
 def _read_records(directory: RunDirectory, name: str) -> list[Row]:

@@ -1,4 +1,4 @@
-"""A search in pictures and tables: how it went, what mattered, where the good values are."""
+"""Charts and tables of a search: history, importances, parallel coordinates and slices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from longhaul.report.summary import Table, duration, figure
 
 BLUE, ORANGE = COLORS[0], COLORS[1]
 MOST_LETTERS = 18
-"""Letters that fit beside each other below a small field."""
+"""Letters that fit side by side below a small chart."""
 State = Literal["waiting", "running", "complete", "pruned", "failed"]
 
 
@@ -72,11 +72,11 @@ class SearchData:
 
     @property
     def valued(self) -> list[Tried]:
-        """The trials that came to something, pruned ones included."""
+        """The trials with a value, pruned ones included."""
         return [t for t in self.trials if t.value is not None and t.state != "running"]
 
     def ranked(self) -> list[Tried]:
-        """Return the trials as people look for them: best first, then pruned, running, failed."""
+        """Return the trials in order: best first, then pruned, running, waiting, failed."""
         order = {"complete": 0, "pruned": 1, "running": 2, "waiting": 3, "failed": 4}
         sign = -1.0 if self.is_maximized else 1.0
 
@@ -124,7 +124,7 @@ def _shown(value: float | str) -> str:
 
 
 def search_charts(data: SearchData) -> list[Chart]:
-    """Return every chart there is enough for."""
+    """Return every chart that has enough data."""
     charts = []
     if data.valued:
         charts.append(_history(data))
@@ -164,7 +164,7 @@ def _history(data: SearchData) -> Chart:
         # Above the axes, beside the title: dots may be anywhere within.
         axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=4, borderpad=0.0)
 
-    return Chart("search-history", "Trials and the best of them", draw)
+    return Chart("search-history", "Trials and best value so far", draw)
 
 
 def _dots(axes: Any, trials: Sequence[Tried], **style: Any) -> None:
@@ -209,17 +209,17 @@ def _importances(data: SearchData) -> Chart:
         for place, share in enumerate(shares):
             axes.text(share + 0.01, place, f"{share:.0%}", va="center", fontsize=8.5)
         axes.set_xlim(0, max(shares) * 1.15)
-        axes.set_xlabel("importance, all together 100 %")
+        axes.set_xlabel("importance (sum 100 %)")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         axes.grid(visible=False, axis="y")
 
-    few = " Few trials: take it as a hint." if len(data.valued) < 20 else ""
+    few = " Few trials: treat it as a rough indication." if len(data.valued) < 20 else ""
     note = (
         "How far the best trials differ from all others in each key (PED-ANOVA), "
         f"over {len(data.valued)} trials.{few}"
     )
     size = (6.6, 0.34 * len(listed) + 1.2)
-    return Chart("search-importance", "What mattered", draw, note, size)
+    return Chart("search-importance", "Importance of the keys", draw, note, size)
 
 
 def _parallel(data: SearchData) -> Chart:
@@ -259,7 +259,7 @@ def _parallel(data: SearchData) -> Chart:
 
     note = "One line per trial, darker the better; the best is orange, pruned ones are dashed."
     size = (max(6.6, 1.35 * len(every)), 3.8)
-    return Chart("search-parallel", "All trials through all values", draw, note, size)
+    return Chart("search-parallel", "Parallel coordinates", draw, note, size)
 
 
 def _wrapped(name: str) -> str:
@@ -332,7 +332,7 @@ def _slices(data: SearchData) -> Chart:
             axes.set_ylabel(data.metric)
 
     note = "Filled dots are complete trials, hollow ones pruned; the best is orange."
-    return Chart("search-slices", "Each key by itself", draw, note, (6.6, 2.2 * tall + 0.4))
+    return Chart("search-slices", "Value over each key", draw, note, (6.6, 2.2 * tall + 0.4))
 
 
 def _slice(axes: Any, data: SearchData, axis: Axis) -> None:

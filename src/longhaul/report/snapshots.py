@@ -1,4 +1,4 @@
-"""Checkpoints side by side: the same episode at the same step, as each of them plays it."""
+"""Checkpoints side by side: the same step of the same episode, played by each of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INDEX = "index.json"
 
 @dataclass(frozen=True, slots=True)
 class EpisodeSnapshot:
-    """What one checkpoint made of an episode after a number of steps."""
+    """A picture of an episode of one checkpoint after a number of steps."""
 
     file: str
     checkpoint: str
@@ -108,13 +108,13 @@ def _read_png(path: Path) -> Picture:
 
 SECONDS_PER_FRAME = 0.4
 MOST_FRAMES = 200
-"""A longer run is shown in strides, so that its film is over in less than a minute and a half."""
+"""A longer run is shown in strides, so its film takes less than 90 seconds."""
 DOTS_PER_INCH = 100
-"""Fewer than a plot has, which may be printed."""
+"""Fewer than in a plot, which may be printed."""
 AHEAD = 3
 """Pixels beyond an iteration's step that are shown with it: half of a marker."""
 TO_COME = 0.16
-"""How strongly the rest of the curves is seen already: the first frame is what many look at."""
+"""Opacity of the rest of the curves: many viewers show only the first frame."""
 
 
 def write_curve_films(run: RunData) -> list[Path]:
@@ -141,11 +141,9 @@ def write_curve_films(run: RunData) -> list[Path]:
 
 
 class Reveal:
-    """A chart that is painted twice, with its curves and without, and uncovered from the left.
+    """A chart that is painted twice, with its curves and without, and revealed from the left.
 
-    What is still to come is seen faintly.
-
-    Painting it anew for every frame would cost a hundred times as much.
+    The part to come is shown faintly. Painting every frame would take a hundred times as long.
     """
 
     def __init__(self, chart: Chart) -> None:

@@ -1,4 +1,4 @@
-"""How sure one can be that one policy, or one way of training, is better than another."""
+"""Series and estimates: bootstrap intervals and the probability of improvement."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Series:
         return len(self.steps)
 
     def thinned(self, most: int = MOST_POINTS) -> Series:
-        """Return the means of so many equal stretches, or the series itself if it is short."""
+        """Return the means of `most` equal stretches, or the series itself if it is short."""
         if len(self) <= most:
             return self
         edges = np.linspace(0, len(self), most + 1).astype(np.int64)[:-1]
@@ -110,12 +110,12 @@ RESAMPLES = 5000
 LEVEL = 0.95
 QUANTILES = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 LEAST_SCORES = 5
-"""From so many scores on an interval is drawn. Draws from two scores never lie outside of them, so
-what is called a 95 % interval would be no more than the two scores themselves."""
+"""Fewest scores for an interval. Resamples of two scores never lie outside of them, so a 95 %
+interval would be no more than the two scores."""
 
 
 class IntervalKind(StrEnum):
-    """What stands beside a figure."""
+    """What is shown beside a value."""
 
     INTERVAL = "95 % interval"
     RANGE = "range"
@@ -164,11 +164,11 @@ def mean(scores: Numbers) -> Numbers:
 
 
 def bootstrap(strata: Sequence[Numbers], figure: Figure, *, resamples: int = RESAMPLES) -> Estimate:
-    """Return a figure of all scores, its interval by drawing again within each stratum.
+    """Return a figure of all scores, its interval by resampling within each stratum.
 
-    Of fewer than `LEAST_SCORES` in a stratum the range is returned instead. A stratum is what is
-    fixed by design, for instance a task: every draw has as many scores of each. The same scores
-    give the same digits.
+    With fewer than `LEAST_SCORES` in a stratum the range is returned instead. A stratum is fixed by
+    design, for instance a task: every resample has as many scores of each. The same scores give
+    the same digits.
     """
     every = np.concatenate(list(strata))
     value = float(figure(every))
@@ -195,7 +195,7 @@ def improvement(
 ) -> Estimate:
     """Return the probability of improvement, the mean over strata, with its interval.
 
-    Of fewer than `LEAST_SCORES` in a stratum there is none.
+    With fewer than `LEAST_SCORES` in a stratum there is none.
     """
     generator = Seeds(0).generator("improvement", len(ours))
 
@@ -214,5 +214,5 @@ def improvement(
 
 
 def paired_difference(ours: Numbers, theirs: Numbers, *, resamples: int = RESAMPLES) -> Estimate:
-    """Return the mean difference over cases both played, drawn again case by case."""
+    """Return the mean difference over cases both played, resampled case by case."""
     return bootstrap([ours - theirs], mean, resamples=resamples)

@@ -1,4 +1,4 @@
-"""Timelines of what schedules changed, when, and why."""
+"""Timelines of the changes by schedules and their reasons."""
 
 from __future__ import annotations
 
@@ -106,26 +106,26 @@ def _number(axes: Any, changes: Sequence[Turn]) -> None:
 
 
 def _reasons(lanes: dict[str, list[Turn]]) -> str:
-    """Return the reasons of settings that changed only a few times, as the numbers name them."""
-    told = []
+    """Return the reasons of settings that changed only a few times, numbered as in the chart."""
+    reasons = []
     for setting, changes in lanes.items():
         if len(changes) <= MOST_REASONS:
             words = "; ".join(
                 f"({number}) {turn.why or 'no reason given'}"
                 for number, turn in enumerate(changes, start=1)
             )
-            told.append(f"{setting}: {words}")
+            reasons.append(f"{setting}: {words}")
         else:
             reason = f"; reason of the last: {changes[-1].why}" if changes[-1].why else ""
-            told.append(
+            reasons.append(
                 f"{setting}: {len(changes)} changes, from {short(changes[0].old)} to "
                 f"{short(changes[-1].new)}{reason}"
             )
-    return ". ".join(told)
+    return ". ".join(reasons)
 
 
 def gates_chart(run: RunData) -> Chart | None:
-    """Return where gates, phases and queues stood."""
+    """Return the metrics of gates, phases and queues."""
     names = [name for group in GATES for name in names_in(run.rows, group)]
     found = [(name, column(run.rows, name)) for name in names]
     found = [(name, series) for name, series in found if len(series) > 1][:MOST_LANES]

@@ -13,9 +13,9 @@ from longhaul.core.errors import ConfigError
 
 INK, FAINT, GRID = "#1c2733", "#5d6b7a", "#dbe1e8"
 CARD = "#f5f7fa"
-"""What pictures stand on in a page; nearly white in print."""
+"""Background of pictures in a page; nearly white in print."""
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b7684", "#8c5f2e")
-"""Okabe and Ito's palette without its yellow, which is lost on white, and two more."""
+"""Okabe and Ito's palette without yellow, which is hard to see on white, and two more."""
 LIGHT = 0.22
 """Opacity of bands."""
 DOTS_PER_INCH = 150
@@ -55,12 +55,12 @@ MISSING = "plots need the extra 'plots': pip install 'longhaul[plots]'"
 
 
 class PlotError(ConfigError):
-    """Plots cannot be made here."""
+    """Plots cannot be made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A picture that can be drawn when it is wanted."""
+    """A chart that is drawn on demand."""
 
     name: str
     """The name of its file."""
@@ -96,7 +96,7 @@ def draw(chart: Chart, *, vector: bool = True) -> Drawn:
 
 @contextmanager
 def laid_out(chart: Chart) -> Iterator[Any]:
-    """Lend the chart as a figure of matplotlib that is ready to be saved or painted."""
+    """Yield the chart as a matplotlib figure that is ready to be saved or painted."""
     try:
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -108,7 +108,7 @@ def laid_out(chart: Chart) -> Iterator[Any]:
         FigureCanvasAgg(figure)
         figure.suptitle(chart.title, x=0.012, ha="left", fontweight="bold", fontsize=10.5)
         chart.draw(figure)
-        # Laid out once: each way of saving would do it anew, which costs more than drawing.
+        # Laid out once: each save would repeat it, which takes longer than drawing.
         engine = figure.get_layout_engine()
         assert engine is not None, "the figure was asked for one"
         engine.execute(figure)
@@ -138,7 +138,7 @@ def themed(svg: str) -> str:
 
 
 def thousands(value: float, _: object = None) -> str:
-    """Return a number of steps as people say it: 20k, 1.5M."""
+    """Return a number of steps as text: 20k, 1.5M."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"
@@ -205,31 +205,31 @@ EPISODES = ("worst", "median", "best")
 
 @dataclass(frozen=True, slots=True)
 class ReportConfig:
-    """What is left behind for people to look at."""
+    """Settings of the `[report]` table: plots, films and reports."""
 
     at_end: bool = True
     """Write plots, a report and a notebook when training ends."""
     films: tuple[str, ...] = ("median", "worst")
-    """Episodes of the final evaluation to film then: `worst`, `median`, `best`."""
+    """Episodes of the final evaluation to film at the end: `worst`, `median`, `best`."""
     film_evaluations: int = 0
-    """Film so many of the worst episodes of every evaluation during training; the flag
+    """Number of worst episodes to film of every evaluation during training; the flag
     `--capture-video` films one."""
 
     film_closely: int = 0
-    """Steps of an episode that are filmed one by one; what comes after them is shown four times as
-    fast. 0 shows the whole episode alike."""
+    """Steps of an episode that are filmed one by one; later steps are shown four times as
+    fast. 0 shows the whole episode at one speed."""
 
     snapshots: int = 0
-    """Checkpoints spread over the run to show side by side when training ends, each with the same
-    moment of the same episode; 0 leaves it out. `checkpoint.keep_spread` keeps them."""
+    """Checkpoints spread over the run to show side by side when training ends, each at the same
+    step of the same episode; 0 turns it off. `checkpoint.keep_spread` keeps them."""
     snapshot_step: int = 100
     """The step of the episode at which they are shown."""
     snapshot_seed: int = 42
     """The seed of that episode."""
 
     study: int = 6
-    """For tasks that look into their policies: episodes of the final evaluation to play again for
-    that when training ends; 0 leaves it out."""
+    """For tasks that study their policies: episodes of the final evaluation to replay for the study
+    when training ends; 0 turns it off."""
 
     def __post_init__(self) -> None:
         for name, value in (

@@ -1,4 +1,4 @@
-"""A run in words: what was done, how it went, what happened on the way."""
+"""A run in words: training, scores, evaluations, faults and other events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from longhaul.report.statistics import Row, column, is_number
 from longhaul.runs.score import EPISODES, MEAN_RETURN, Measure, Score, Source
 
 SPOKEN = {"schedule", "evaluated", "hint"}
-"""Events that are told elsewhere than among the happenings."""
+"""Events with a separate section."""
 ORDINARY = {"started", "finished"}
 FIGURES = {
     "eval/std_reward": "standard deviation of returns",
@@ -25,7 +25,7 @@ FIGURES = {
     "eval/max_reward": "highest return",
     "eval/mean_ep_length": "mean length",
 }
-"""What the figures of an evaluation are, in words."""
+"""The meanings of evaluation metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     own: tuple[int, ...] = ()
-    """Places of the rows that are about the trained policy, among others."""
+    """Indices of the rows of the trained policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryColumn:
-    """A figure of a suite that people see, as the suite's own file names it."""
+    """A metric of a suite, as the suite's file names it."""
 
     title: str
     metric: str
@@ -56,7 +56,7 @@ def figure(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Return a duration as text."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes, seconds = divmod(round(seconds), 60)
@@ -80,18 +80,18 @@ def summary(run: RunData) -> list[str]:
         ]
     steps, seconds = int(last.get("env_steps", 0)), trained_seconds(run)
     speed = f", {figure(round(steps / seconds))} steps per second" if seconds else ""
-    told = [
+    sentences = [
         f"{record.task} was trained for {steps:,} steps in {last.get('iteration', 0)} iterations "
         f"and {last.get('episodes', 0):,} episodes; that took {duration(seconds)}{speed}.",
         _status_sentence(run),
     ]
     found = (_score_sentence(run), _learning_sentence(run), _history_sentence(run))
-    told += [sentence for sentence in found if sentence]
+    sentences += [sentence for sentence in found if sentence]
     resumes = sum(row.get("event") == "resumed" for row in run.sessions)
     if resumes:
         times = "once" if resumes == 1 else f"{resumes} times"
-        told.append(f"It was interrupted and continued {times}.")
-    return told
+        sentences.append(f"It was interrupted and continued {times}.")
+    return sentences
 
 
 def _status_sentence(run: RunData) -> str:
@@ -99,11 +99,11 @@ def _status_sentence(run: RunData) -> str:
     because = f": {reason}" if reason else ""
     if run.state.status == "finished":
         return f"It is finished{because}."
-    return f"It is {run.state.status}{because}; what follows is not conclusive."
+    return f"It is {run.state.status}{because}; these results are preliminary."
 
 
 def verdict(score: Score) -> str:
-    """Return whether the target was reached, in words; nothing where there is none."""
+    """Return whether the target was reached, in words; empty without a target."""
     if score.target is None:
         return ""
     if score.is_solved is None:
@@ -212,7 +212,7 @@ def _suite_columns(
     metrics: Mapping[str, float],
     intervals: Mapping[str, Sequence[float]],
 ) -> list[SummaryColumn]:
-    """Return the columns the task shows people, or those it gives intervals for."""
+    """Return the columns the task names, or those with intervals."""
     try:
         named = msgspec.convert(suite.get("columns", []), list[SummaryColumn])
     except msgspec.ValidationError:
@@ -236,9 +236,9 @@ def _interval(column: SummaryColumn, intervals: Mapping[str, Sequence[float]]) -
     return f"{low:{column.form}} to {high:{column.form}}"
 
 
-def happenings(run: RunData) -> list[tuple[str, str, str]]:
+def other_events(run: RunData) -> list[tuple[str, str, str]]:
     """Return events other than decisions: when, what, and the facts in words."""
-    told = []
+    listed = []
     for row in (*run.events, *run.sessions):
         event = str(row.get("event", ""))
         if event in SPOKEN or event in ORDINARY:
@@ -246,43 +246,43 @@ def happenings(run: RunData) -> list[tuple[str, str, str]]:
         when = str(row["time"]) if "time" in row else f"iteration {row.get('iteration', '?')}"
         left_out = ("event", "time", "iteration", "env_steps", "pid", "host", "episodes")
         facts = {name: value for name, value in row.items() if name not in left_out}
-        told.append(
+        listed.append(
             (when, event, ", ".join(f"{name} {short(value)}" for name, value in facts.items()))
         )
-    return told
+    return listed
 
 
 def faults(run: RunData) -> list[str]:
-    """Return what went wrong and was survived, in sentences."""
-    told = []
+    """Return the faults that the run recovered from, in sentences."""
+    listed = []
     for name in dict.fromkeys(
         name for row in run.rows for name in row if name.startswith("fault/")
     ):
         values = column(run.rows, name).values
         total = values[-1] if name in ("fault/skipped_updates", "fault/rollbacks") else values.sum()
         if total:
-            told.append(f"{name}: {figure(float(total))} over the run")
-    counts = Counter(event for _, event, _ in happenings(run) if event != "resumed")
-    told += [
+            listed.append(f"{name}: {figure(float(total))} over the run")
+    counts = Counter(event for _, event, _ in other_events(run) if event != "resumed")
+    listed += [
         f"{event}: {count} times" if count > 1 else f"{event}: once"
         for event, count in counts.items()
     ]
     if run.skipped:
-        told.append(f"{run.skipped} unreadable lines of logs were passed over")
+        listed.append(f"{run.skipped} unreadable log lines were skipped")
     damaged = [entry for entry in run.checkpoints if entry.manifest is None]
-    told += [f"checkpoint {entry.path.name} is damaged: {entry.problem}" for entry in damaged]
-    return told
+    listed += [f"checkpoint {entry.path.name} is damaged: {entry.problem}" for entry in damaged]
+    return listed
 
 
 def hints(run: RunData) -> list[str]:
-    """Return what the run advises, newest last and each advice once."""
+    """Return the hints of the run, newest last, each once."""
     rows = [row for row in (*run.events, *run.sessions) if row.get("event") == "hint"]
     texts = [str(row.get("text") or row.get("why") or row.get("hint") or "") for row in rows]
     return list(dict.fromkeys(text for text in texts if text))
 
 
 def short(value: object) -> str:
-    """Return a fact in at most a line."""
+    """Return a value as text of at most one line."""
     if isinstance(value, float):
         return f"{value:.6g}"
     text = value if isinstance(value, str) else value_words(value)
@@ -290,7 +290,7 @@ def short(value: object) -> str:
 
 
 def commands(run: RunData) -> list[tuple[str, str]]:
-    """Return what to type to have the run again, to go on with it, and to look at it."""
+    """Return the commands that repeat, continue, evaluate and show the run."""
     record = run.state.record
     path = shlex.quote(str(run.directory.path))
     task = shlex.quote(record.task)
@@ -300,19 +300,19 @@ def commands(run: RunData) -> list[tuple[str, str]]:
     going_on = (
         ("train it for longer", f"longhaul resume {path} --total-timesteps {further}")
         if is_longer and further
-        else ("go on with it", f"longhaul resume {path}")
+        else ("continue it", f"longhaul resume {path}")
     )
     return [
         ("train the same again", f"longhaul train {task} --config {config} --name again"),
         going_on,
-        ("measure it", f"longhaul evaluate {path}"),
+        ("evaluate it", f"longhaul evaluate {path}"),
         ("watch its worst episode", f"longhaul watch {path} --episode worst"),
-        ("begin the next experiment", f"longhaul new-experiment --from {path}"),
+        ("start the next experiment", f"longhaul new-experiment --from {path}"),
     ]
 
 
 def machine_fact(name: str, value: str) -> tuple[str, str]:
-    """Return a fact about the machine as people say it."""
+    """Return a fact about the machine as text."""
     if name == "memory_bytes" and value.isdigit():
         return "memory", f"{int(value) / 2**30:.1f} GiB"
     return name, value
@@ -322,17 +322,6 @@ def original_command(run: RunData) -> str:
     """Return the command the run was started with, by the program's name."""
     arguments = list(run.state.record.command)
     return shlex.join(["longhaul", *arguments[1:]]) if arguments else ""
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested tables with dotted keys."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
 
 
 def rows_of(row: Row, names: Sequence[str]) -> list[tuple[str, str]]:

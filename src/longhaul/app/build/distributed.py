@@ -19,8 +19,8 @@ from longhaul.app.build.memory import MEGABYTE, choose_device, fix_torch, memory
 from longhaul.cluster.collector import ClusterCollector, Plan
 from longhaul.cluster.config import EnvShare, Rank, SharedSeeds
 from longhaul.cluster.fleet import RayFleet
+from longhaul.cluster.learner_group import LeadingLearner, ProcessGroup, follow
 from longhaul.cluster.messages import Reports
-from longhaul.cluster.roster import LeadingLearner, ProcessGroup, follow
 from longhaul.core.errors import ConfigError
 from longhaul.core.policy import Policy
 from longhaul.core.seeds import DerivedSeeds, Seeds

@@ -14,7 +14,7 @@ import pytest
 
 from longhaul import api
 from longhaul.cluster.config import Rank, launched_rank
-from longhaul.cluster.roster import GroupUpdate, LeadingLearner, follow
+from longhaul.cluster.learner_group import GroupUpdate, LeadingLearner, follow
 from longhaul.core.errors import ConfigError, NumericalError
 from longhaul.core.metrics import Metrics
 from longhaul.core.rollout import Rollout
@@ -59,7 +59,7 @@ class Voice:
     leads: bool
     closed: bool = False
 
-    def tell(self, word: GroupUpdate | None) -> GroupUpdate | None:
+    def broadcast(self, word: GroupUpdate | None) -> GroupUpdate | None:
         if self.leads:
             self.words.put(word)
             return word
