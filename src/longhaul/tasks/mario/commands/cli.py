@@ -56,7 +56,7 @@ def campaign(
         str,
         typer.Option(
             "--slice",
-            help="How long a course is trained at a time; empty: 1m to 4m, so that trying all "
+            help="Training time of a course per turn; empty: 1m to 4m, chosen so trying all "
             "takes half the budget.",
         ),
     ] = "",

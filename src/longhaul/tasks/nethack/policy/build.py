@@ -96,14 +96,14 @@ def panels(names: tuple[str, ...]) -> tuple[Panel, ...]:
             "Entropy of the experts' weights",
             (health.STEP_ENTROPY, health.MEAN_ENTROPY),
             right=(METRIC,),
-            note="of a step, and of the mean over steps: only the first tells of specialization",
+            note="of a step, and of the mean over steps: only the first shows specialization",
         ),
         Panel(
             "Rules and router",
             ("train/aux_alignment", health.ALIGNED),
             right=(health.INFORMATION,),
             note="distance from the rules' recommendation, cosine with it, and what the leading "
-            "expert tells about the situation",
+            "expert contains about the situation",
         ),
         Panel(
             "Likeness of experts",
