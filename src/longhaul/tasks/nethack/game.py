@@ -69,10 +69,7 @@ class Game:
     def __init__(self, character: str, *, drawn: bool = False) -> None:
         keys = (*KEYS, PROGRAM, *(DRAWN_KEYS if drawn else ()))
         self._engine = nethack.Nethack(
-            observation_keys=keys,
-            playername=f"Agent-{character}",
-            ttyrec=None,
-            fix_moon_phase=True,
+            observation_keys=keys, playername=f"Agent-{character}", ttyrec=None, fix_moon_phase=True
         )
         self._keys = tuple(int(action) for action in TASK_ACTIONS)
         self.screen: Screen

@@ -374,10 +374,7 @@ def run_campaign(request: CampaignRequest, notify: Callable[[str], None]) -> Cam
         find_weights(Path(request.teacher), f"--teacher {request.teacher}")
     try:
         request.folder.mkdir(parents=True, exist_ok=True)
-        with (
-            RunLock(request.folder / "lock", Clocks()),
-            SignalRequests(lambda: None) as signals,
-        ):
+        with RunLock(request.folder / "lock", Clocks()), SignalRequests(lambda: None) as signals:
             runner = CampaignRunner(request, CAMPAIGN, notify)
             report = runner.run(lambda: signals.stop_reason)
             return replace(report, exit_code=signals.exit_code, reason=signals.stop_reason or "")

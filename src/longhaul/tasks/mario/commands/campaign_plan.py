@@ -185,9 +185,7 @@ def _course(name: str) -> CampaignCourse:
     mazes = (f"options.stagnation_limit={MAZE_PATIENCE}",) if name in MAZES else ()
     pipes = (f"options.buttons={json.dumps(PIPE_BUTTONS)}",) if name == PIPE_STAGE else ()
     return CampaignCourse(
-        name,
-        (f'options.stages=["{name}"]', *COURSE_OVERRIDES, *mazes, *pipes),
-        tuple(like),
+        name, (f'options.stages=["{name}"]', *COURSE_OVERRIDES, *mazes, *pipes), tuple(like)
     )
 
 

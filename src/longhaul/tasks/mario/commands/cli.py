@@ -76,8 +76,7 @@ def campaign(
         ),
     ] = True,
     teacher: Annotated[
-        str,
-        typer.Option(help="A run whose weights courses begin with as long as none is cleared."),
+        str, typer.Option(help="A run whose weights courses begin with as long as none is cleared.")
     ] = "",
     jobs: Annotated[int, typer.Option(help="How many courses are trained at a time.")] = 1,
     runs_root: options.RunsRoot = Path("runs"),

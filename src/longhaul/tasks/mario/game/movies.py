@@ -73,8 +73,7 @@ def script_bytes(text: str) -> Bytes:
     """Return the buttons of a script one after another."""
     presses = parse_script(text)
     return np.repeat(
-        np.array([press.byte for press in presses], np.uint8),
-        [press.count for press in presses],
+        np.array([press.byte for press in presses], np.uint8), [press.count for press in presses]
     )
 
 

@@ -24,13 +24,7 @@ from longhaul.tasks.mario.game.memory import (
     facts,
     game_stamp,
 )
-from longhaul.tasks.mario.game.movies import (
-    DIGEST_DIGITS,
-    POWER,
-    RESET,
-    Movie,
-    memory_digest,
-)
+from longhaul.tasks.mario.game.movies import DIGEST_DIGITS, POWER, RESET, Movie, memory_digest
 from longhaul.tasks.mario.game.stages import Stage
 from longhaul.tasks.mario.game.starts import stage_start
 

@@ -83,12 +83,7 @@ def panels(names: tuple[str, ...]) -> tuple[Panel, ...]:
     weights = tuple(f"policy/expert_weight/{name}" for name in names)
     shares = tuple(f"policy/expert_share/{name}" for name in names)
     return (
-        Panel(
-            "Expert weights",
-            weights,
-            "area",
-            note="mean weight of each expert over the run",
-        ),
+        Panel("Expert weights", weights, "area", note="mean weight of each expert over the run"),
         Panel(
             "Leading expert", shares, "area", note="share of steps in which an expert weighs most"
         ),
@@ -138,11 +133,7 @@ class PlayerParts:
 
 
 def build_player(
-    spec: EnvSpec,
-    graph: RuleGraph,
-    policy: PolicyOptions,
-    phases: PhaseOptions,
-    plan: RunPlan,
+    spec: EnvSpec, graph: RuleGraph, policy: PolicyOptions, phases: PhaseOptions, plan: RunPlan
 ) -> PlayerParts:
     """Return the player for an environment; weights are drawn when the policy is made."""
     if phases.along == "run" and not plan.total_timesteps:

@@ -21,10 +21,7 @@ SHARES = "policy/expert_share/"
 WEIGHTS = "policy/expert_weight/"
 LOSS = "train/aux_"
 
-MONITORED = {
-    "alpha_entropy": STEP_ENTROPY,
-    "gradient_norm": "train/grad_norm",
-}
+MONITORED = {"alpha_entropy": STEP_ENTROPY, "gradient_norm": "train/grad_norm"}
 """Of each episode, what was measured in the iteration it ended in, by its name in the log."""
 
 
