@@ -14,7 +14,7 @@ from benchmarks import command
 from longhaul.app.bench.table import Section, SpeedTable
 from longhaul.app.bench.training import Advance, our_vector
 from longhaul.envs.config import EnvConfig
-from longhaul.tasks.mario.game.games import mario_envs
+from longhaul.tasks.mario.game.games import GameFactory
 from longhaul.tasks.mario.game.options import GameOptions
 from longhaul.tasks.mario.rom import Rom, find_rom
 
@@ -111,7 +111,7 @@ def games_of(rom: Rom, *, is_pixels: bool) -> Vectors:
     """Return what gives so many games, stepped by so many threads."""
     tiles = GameOptions(frame_skip=FRAMES, rom=rom.source)
     options = replace(tiles, observation="pixels") if is_pixels else tiles
-    source = mario_envs(options, rom.cartridge)
+    source = GameFactory(options, rom.cartridge).envs()
 
     def games(count: int, threads: int) -> AbstractContextManager[Advance]:
         return our_vector(source, "batched", count, EnvConfig(threads=threads))

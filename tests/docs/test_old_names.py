@@ -12,7 +12,7 @@ from longhaul.app.build.metrics import declared_metrics, declares
 from longhaul.app.build.sources import from_values
 from longhaul.core.metrics import Alias, alias_curves
 from longhaul.core.task import Task
-from longhaul.tasks.mario.aliases import ALIASES
+from longhaul.tasks.mario.task import OLD_NAMES
 
 COUNTERS = {"iteration", "env_steps", "episodes"}
 PLACES = re.compile(
@@ -57,7 +57,7 @@ def tasks() -> dict[str, Task]:
 
 
 def test_every_field_of_the_old_schema_is_in_the_table() -> None:
-    fields = [alias.old for alias in ALIASES if alias.kind == "field"]
+    fields = [alias.old for alias in OLD_NAMES if alias.kind == "field"]
     assert set(SCHEMA) - set(fields) == set()
     assert len(set(fields)) == len(fields)
 
@@ -79,7 +79,7 @@ def test_every_counterpart_exists(tasks: dict[str, Task]) -> None:
 
 def test_the_page_lists_every_name_once(tasks: dict[str, Task]) -> None:
     page = old_names_page()
-    for alias in ALIASES:
+    for alias in OLD_NAMES:
         assert f"| `{alias.old}` | `{alias.new}` |" in page
 
 

@@ -16,7 +16,7 @@ from longhaul.tasks.mario.stage_schedule import (
     BOOTSTRAP,
     FARTHEST,
     HELPING,
-    NOBODY,
+    NONE,
     PLATEAU,
     PROGRESS,
     Help,
@@ -33,7 +33,7 @@ def sources(options: HelpOptions, farthest: list[float | None]) -> list[int]:
         decision = help_.decide(state, View(Progress(iteration), metrics, now))
         state, now = decision.state, now.with_(decision.assignments)
         told.append(int(decision.metrics[HELPING]))
-        assert (now[SCRIPT_SHARE] > 0) == (told[-1] != NOBODY)
+        assert (now[SCRIPT_SHARE] > 0) == (told[-1] != NONE)
     return told
 
 
@@ -43,7 +43,7 @@ def test_the_bootstrap_fires_once_when_no_ground_was_won() -> None:
 
 
 def test_the_bootstrap_never_fires_once_ground_was_won() -> None:
-    assert set(sources(HelpOptions(bootstrap_after=3), [0.0, 5.0, *[0.0] * 8])) == {NOBODY}
+    assert set(sources(HelpOptions(bootstrap_after=3), [0.0, 5.0, *[0.0] * 8])) == {NONE}
 
 
 def test_patience_counts_iterations_in_a_row() -> None:
@@ -53,15 +53,15 @@ def test_patience_counts_iterations_in_a_row() -> None:
 
 def test_a_plateau_does_not_fire_while_the_farthest_progress_grows() -> None:
     options = HelpOptions(plateau_after=2, plateau_window=3, iterations=1)
-    assert set(sources(options, [float(10 * n) for n in range(1, 30)])) == {NOBODY}
+    assert set(sources(options, [float(10 * n) for n in range(1, 30)])) == {NONE}
 
 
 def test_a_plateau_fires_after_a_whole_window_and_then_rests() -> None:
     options = HelpOptions(plateau_after=1, plateau_window=3, plateau_rest=4, iterations=1)
     told = sources(options, [50.0] * 14)
-    assert told[:3] == [NOBODY] * 3
+    assert told[:3] == [NONE] * 3
     assert told[3] == PLATEAU
-    assert told[4:8] == [NOBODY] * 4
+    assert told[4:8] == [NONE] * 4
     assert PLATEAU in told[8:]
 
 

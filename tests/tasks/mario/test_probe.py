@@ -8,7 +8,7 @@ from longhaul.core.errors import ConfigError
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.game.options import GameOptions
 from longhaul.tasks.mario.options import MarioOptions
-from longhaul.tasks.mario.probe import probe_actions, run_probe, with_forward_action
+from longhaul.tasks.mario.source import probe_actions, run_probe, with_forward_action
 
 
 def test_running_right_is_farthest_and_doing_nothing_moves_nobody(cartridge: Cartridge) -> None:

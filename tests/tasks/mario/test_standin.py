@@ -21,7 +21,7 @@ from longhaul.runs.score import read_final_score
 from longhaul.tasks.mario.console.picture import Picture
 from longhaul.tasks.mario.console.standin_rom import stand_in
 from longhaul.tasks.mario.game import reward as at
-from longhaul.tasks.mario.game.games import GameFactory, Games, mario_envs
+from longhaul.tasks.mario.game.games import GameFactory, Games
 from longhaul.tasks.mario.game.options import GameOptions
 from longhaul.tasks.mario.game.stages import ALL_STAGES
 from longhaul.tasks.mario.game.starts import stage_start
@@ -51,7 +51,7 @@ class TestStandInContract(VectorEnvContract):
         made: list[VectorEnv] = []
 
         def make(count: int, seeds: EpisodeSeeds) -> VectorEnv:
-            source = mario_envs(options, stand_in())
+            source = GameFactory(options, stand_in()).envs()
             made.append(BatchedVectorEnv(source, count, seeds, threads=2))
             return made[-1]
 

@@ -45,7 +45,7 @@ def observation_space(spec: EnvSpec) -> gym.Space[Any]:
 
 
 class _Batch:
-    """Games bound to slots of their own, as both kinds of environment use them."""
+    """Games bound to slots, as both kinds of environment use them."""
 
     def __init__(self, options: GameOptions, count: int) -> None:
         factory = GameFactory(options, find_rom(options.rom).cartridge)
@@ -194,7 +194,7 @@ class MarioVectorEnv(VectorEnv[Any, Array, Array]):
 
     def _info(self) -> Info:
         memory, own = self._batch.games.memory, self._batch.games.figures
-        told = {
+        info = {
             "x_pos": memory.x,
             "score": memory.score,
             "coins": memory.coins,
@@ -205,12 +205,12 @@ class MarioVectorEnv(VectorEnv[Any, Array, Array]):
             "progress": own[:, at.PROGRESS].astype(np.int64),
         }
         everywhere = np.ones(self.num_envs, np.bool_)
-        return told | {f"_{name}": everywhere for name in told}
+        return info | {f"_{name}": everywhere for name in info}
 
     def _final_info(self, over: Bools) -> Info:
         shown = self._batch.observation()
         final_obs = np.full(self.num_envs, None, dtype=object)
-        told: dict[str, Array] = {
+        info: dict[str, Array] = {
             name: np.zeros(self.num_envs) for name in ("progress", "score", "cleared", "x_pos")
         }
         reasons = np.full(self.num_envs, None, dtype=object)
@@ -221,10 +221,10 @@ class MarioVectorEnv(VectorEnv[Any, Array, Array]):
                 final_obs[env] = {name: part[env] for name, part in shown.items()}
             ending = self._batch.games.ending(env)
             reasons[env] = ending.reason
-            told["x_pos"][env] = ending.metrics["x"]
+            info["x_pos"][env] = ending.metrics["x"]
             for name in ("progress", "score", "cleared"):
-                told[name][env] = ending.metrics[name]
-        final = {**told, "reason": reasons}
+                info[name][env] = ending.metrics[name]
+        final = {**info, "reason": reasons}
         return {
             "final_obs": final_obs,
             "_final_obs": over,

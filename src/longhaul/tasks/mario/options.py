@@ -9,7 +9,7 @@ from longhaul.core.settings import Setting
 from longhaul.tasks.mario.game.movies import parse_script
 from longhaul.tasks.mario.game.options import MOST_STICKY, GameOptions
 from longhaul.tasks.mario.payments import RewardOptions
-from longhaul.tasks.mario.probe import FORWARD
+from longhaul.tasks.mario.source import FORWARD
 
 HARD_SHARE: Setting[float] = Setting(
     "mario.hard_share",

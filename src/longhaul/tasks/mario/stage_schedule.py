@@ -218,9 +218,9 @@ def build_controllers(options: MarioOptions) -> tuple[Controller[Any], ...]:
 
 PROGRESS, FARTHEST = "env/progress", "env/max_progress"
 HELPING = "env/helping"
-"""The metric that tells who asks for the script: 0 nobody, 1 the beginning, 2 the bootstrap, 3 the
+"""The metric of what asks for the script: 0 nothing, 1 the beginning, 2 the bootstrap, 3 the
 plateau."""
-NOBODY, BEGINNING, BOOTSTRAP, PLATEAU = range(4)
+NONE, BEGINNING, BOOTSTRAP, PLATEAU = range(4)
 REASONS = (
     "the script has been used long enough",
     "the run begins with the script",
@@ -233,7 +233,7 @@ REASONS = (
 class HelpState:
     """Who asks for the script until when, and what was seen so far."""
 
-    source: int = NOBODY
+    source: int = NONE
     until: int = 0  # the last iteration with the script
     bootstrapped: bool = False
     idle: int = 0  # iterations in a row without new ground
@@ -272,9 +272,9 @@ class Help:
         iteration = view.progress.iteration
         state = self._seen(state, view)
         if iteration >= state.until:
-            state = replace(state, source=NOBODY)
+            state = replace(state, source=NONE)
         state = self._claimed(state, iteration)
-        share = self.options.share if state.source != NOBODY else 0.0
+        share = self.options.share if state.source != NONE else 0.0
         metrics = {HELPING: float(state.source)}
         if view.settings[SCRIPT_SHARE] == share:
             return Decision(state, metrics=metrics)
@@ -302,7 +302,7 @@ class Help:
             return replace(state, source=BOOTSTRAP, until=end, bootstrapped=True)
         if 0 < options.patience <= state.idle:
             return replace(state, source=BOOTSTRAP, until=end, idle=0)
-        if state.source == NOBODY and iteration < options.first_iterations:
+        if state.source == NONE and iteration < options.first_iterations:
             return replace(state, source=BEGINNING, until=options.first_iterations)
         return state
 

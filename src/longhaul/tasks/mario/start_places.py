@@ -38,7 +38,7 @@ class Stretch:
 
     places: list[Place]
     ends: float = 0.0
-    kept: int = 0  # places ever kept, so that the oldest is known
+    kept: int = 0  # places ever kept; finds the oldest
 
     def keep(self, place: Place, most: int) -> None:
         """Keep a place, instead of the oldest if there are `most`."""
@@ -240,18 +240,18 @@ class HardGames:
         return self._games.native_step(members)
 
     def ending(self, env: int) -> Ending:
-        """Tell how the episode of `env` ended, and keep a place of it."""
-        told = self._games.ending(env)
+        """Return how the episode of `env` ended, and keep a place of it."""
+        ending = self._games.ending(env)
         base = int(self._base[env])
-        reach = base + int(told.metrics["progress"])
-        stage = str(told.facts[STAGE_FACT])
+        reach = base + int(ending.metrics["progress"])
+        stage = str(ending.facts[STAGE_FACT])
         places = self._stages.setdefault(stage, StagePlaces(self._options))
-        if told.reason in CLEAR_REASONS:
+        if ending.reason in CLEAR_REASONS:
             places.fade()
-        elif told.reason in FAIR_REASONS:
+        elif ending.reason in FAIR_REASONS:
             places.end(reach, self._place(env, reach))
-        metrics = {**told.metrics, REACH: float(reach), HARD: float(self._is_hard[env])}
-        return replace(told, metrics=metrics)
+        metrics = {**ending.metrics, REACH: float(reach), HARD: float(self._is_hard[env])}
+        return replace(ending, metrics=metrics)
 
     def _place(self, env: int, reach: int) -> Place | None:
         """Return a place of an episode that lies far enough before its end."""

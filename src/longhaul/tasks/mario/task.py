@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -9,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
-from longhaul.core.metrics import Metric, Metrics, Panel
+from longhaul.core.metrics import Alias, Metric, Metrics, Panel
 from longhaul.core.settings import Setting
 from longhaul.core.task import Evaluation, Task
 from longhaul.nets.make import build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest, Tool
-from longhaul.tasks.mario.aliases import ALIASES
 from longhaul.tasks.mario.evaluation import (
     FINAL,
     REHEARSAL,
@@ -31,9 +31,8 @@ from longhaul.tasks.mario.game.stages import STAGES
 from longhaul.tasks.mario.hints import HINTS
 from longhaul.tasks.mario.options import FRONTIER_SHARE, HARD_SHARE, MarioOptions
 from longhaul.tasks.mario.payments import MEANINGS, PREFIX, RewardOptions, TermReward
-from longhaul.tasks.mario.probe import run_probe
 from longhaul.tasks.mario.rom import STAND_IN, find_rom
-from longhaul.tasks.mario.source import GameSource
+from longhaul.tasks.mario.source import GameSource, run_probe
 from longhaul.tasks.mario.stage_schedule import HELPING, OPEN, build_controllers, stage_rate
 from longhaul.tasks.mario.start_places import HARD, REACH, hard_envs
 
@@ -85,11 +84,21 @@ METRICS = (
     Metric("starts/farthest", "farthest end, from the stage's true start", "pixels of new ground"),
     Metric(
         HELPING,
-        "who asks for the script: 0 nobody, 1 the beginning, 2 the bootstrap, 3 the plateau",
+        "what asks for the script: 0 nothing, 1 the beginning, 2 the bootstrap, 3 the plateau",
     ),
     Metric(OPEN, "stages that are played so far"),
     Metric("env/ended/<reason>", "share of the episodes that ended for this reason"),
 )
+
+
+OLD_NAMES = tuple(
+    Alias(old, kind=kind, **row)
+    for kind, rows in tomllib.loads(
+        (Path(__file__).parent / "old_names.toml").read_text("utf-8")
+    ).items()
+    for old, row in rows.items()
+)
+"""The names of the trainer before longhaul."""
 
 
 def build(request: TaskRequest) -> Task:
@@ -111,7 +120,7 @@ def build(request: TaskRequest) -> Task:
         summarize=summarize,
         settings=settings_of(options),
         metrics=(*METRICS, *EVALUATION_METRICS),
-        aliases=ALIASES,
+        aliases=OLD_NAMES,
         controllers=build_controllers(options),
         evaluation=Evaluation(
             metric=SCORE,
@@ -140,7 +149,7 @@ def _rom_of(argument: str, options: MarioOptions) -> str:
 def settings_of(options: MarioOptions) -> tuple[Setting[Any], ...]:
     """Return the settings of a run, beginning at its options' values."""
     starts = options.starts
-    # Without somebody to ask for it, a script that was written down is used in every episode.
+    # Without a schedule that asks for it, a configured script is used in every episode.
     script = replace(SCRIPT_SHARE, default=0.0 if options.schedule.help.is_on else 1.0)
     hard = (
         replace(HARD_SHARE, default=starts.share, high=round(1.0 - starts.fresh_floor, 9)),

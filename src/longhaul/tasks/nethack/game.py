@@ -43,7 +43,7 @@ KEYS = ("glyphs", "blstats", "message", "misc", "inv_oclasses", "inv_letters", "
 DRAWN_KEYS = ("tty_chars", "tty_colors", "tty_cursor")
 PROGRAM = "program_state"
 IN_MOVELOOP = 3
-"""The column of what the program tells of itself that says whether the hero can act."""
+"""The column of the program's status that holds whether the hero can act."""
 WAITS_FOR_KEY, WAITS_FOR_LINE, WAITS_FOR_SPACE = range(3)
 """Columns of the game's modes."""
 MOST_OPENING_KEYS = 1000
@@ -69,10 +69,7 @@ class Game:
     def __init__(self, character: str, *, drawn: bool = False) -> None:
         keys = (*KEYS, PROGRAM, *(DRAWN_KEYS if drawn else ()))
         self._engine = nethack.Nethack(
-            observation_keys=keys,
-            playername=f"Agent-{character}",
-            ttyrec=None,
-            fix_moon_phase=True,
+            observation_keys=keys, playername=f"Agent-{character}", ttyrec=None, fix_moon_phase=True
         )
         self._keys = tuple(int(action) for action in TASK_ACTIONS)
         self.screen: Screen
@@ -101,7 +98,7 @@ class Game:
         self.turns = int(self.screen.status[TURN])
 
     def act(self, action: int) -> bool:
-        """Send an action's key and answer what the player is not asked; tell if the game is over.
+        """Send an action's key and answer what the player is not asked; return if the game is over.
 
         The observation of a game that is over is empty; `score` and `turns` keep the last ones.
         """
@@ -154,7 +151,7 @@ PALETTE = np.array(
     ],
     np.float32,
 )
-"""Colors of the terminal, dark ones lifted so that they can be seen in a film."""
+"""Colors of the terminal, dark ones brightened for films."""
 BACKGROUND = np.array((12, 12, 18), np.float32)
 LETTERS = 128
 COLOR_BITS = 15
@@ -266,7 +263,7 @@ class NetHackEnv:
         self._flags_to_write = True
 
     def step(self, actions: Array) -> Ending | None:
-        """Act; write everything but `started`; tell if it is over.
+        """Act; write everything but `started`; return if it is over.
 
         A game that is over shows nothing, so the last observation of the living hero stays.
         """

@@ -80,7 +80,7 @@ class NetHackRule:
     forbids: tuple[str, ...] = ()
     """Atoms of which none may hold."""
     risks: tuple[str, ...] = ()
-    """Effects it may have that nobody wants."""
+    """Unwanted effects it may have."""
     prior: float = 0.5
     """How much a player would want it, from 0 to 1, where it holds."""
     safety: float = 0.5
@@ -144,7 +144,7 @@ class RuleGraph:
 
     @cached_property
     def risk_bits(self) -> Bits:
-        """[rules, effects], 1 for what a rule may bring though nobody wants it."""
+        """[rules, effects], 1 for unwanted effects of a rule."""
         return _incidence([rule.risks for rule in self.rules], self.effects)
 
     @cached_property
@@ -196,7 +196,7 @@ def _incidence(names: Sequence[Sequence[str]], vocabulary: Sequence[str]) -> Bit
 
 
 def parse_rules(text: str, *, source: str = "the rules") -> RuleGraph:
-    """Return the graph of a TOML text whose shape is right; `lint` tells whether it makes sense."""
+    """Return the graph of a TOML text whose shape is valid; `lint` checks its content."""
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -244,7 +244,7 @@ def rule_records(graph: RuleGraph) -> Records:
 
 
 FEWEST_OPERATORS = 5
-"""Operators each expert must own, so that none is idle by design."""
+"""Operators each expert must own: none is idle by design."""
 
 EXCLUSIVE = (
     ("hp_full", "hp_good", "hp_medium", "hp_low", "hp_critical"),

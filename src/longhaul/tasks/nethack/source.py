@@ -45,7 +45,7 @@ def rules_of(path: str) -> RuleGraph:
 def describe(options: NetHackGameOptions) -> EnvSpec:
     """Return the shapes of one game.
 
-    The cap, the layout of observations and the digest of the rules are part of the id, so that a
+    The cap, the layout of observations and the digest of the rules are part of the id: a
     checkpoint made with others is refused.
     """
     parts = {STATE: Part((STATE_SIZE,)), ATOM_BITS: Part((ATOM_COUNT,), "uint8")}

@@ -42,11 +42,7 @@ PANELS = (
         each="games",
         label="true score",
     ),
-    Panel(
-        "What is paid",
-        ("reward/score", "reward/frozen"),
-        name="reward",
-    ),
+    Panel("What is paid", ("reward/score", "reward/frozen"), name="reward"),
 )
 
 

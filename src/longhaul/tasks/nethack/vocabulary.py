@@ -1,6 +1,6 @@
 """The words the whole task shares: actions, experts, atoms, and the layout of an observation.
 
-Needs no game, so that networks, reports and tests can be made without one.
+Needs no game: networks, reports and tests can be made without one.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ ATOMS = (
         ("hostiles_many", "three or more are seen"),
         ("hostiles_around", "two or more stand beside the hero"),
         ("strong_adjacent", "a monster well above the hero's level stands beside"),
-        ("touch_danger_adjacent", "a monster that harms whoever hits it stands beside"),
+        ("touch_danger_adjacent", "a monster that harms its attacker stands beside"),
         ("exploder_near", "a monster that explodes is within two steps"),
         ("peaceful_adjacent", "a monster of a kind that is always peaceful stands beside"),
         ("pet_adjacent", "a pet stands beside"),

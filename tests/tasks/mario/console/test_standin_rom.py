@@ -59,7 +59,7 @@ def test_code_may_be_put_anywhere_and_names_tell_where() -> None:
         ("mov a", "there is no MOV"),
         (".text 1", "no directive"),
         ("bne $9000", "bytes away"),
-        ("1st: nop", "is no name"),
+        ("1st: nop", "is not a name"),
         ("same: nop\nsame: nop", "'same' is there twice"),
         (".org $7000\n.byte 1", "outside the cartridge"),
         ("lda #", "nothing is called '#'"),

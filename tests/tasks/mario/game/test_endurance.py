@@ -13,7 +13,7 @@ from longhaul.core.env import Array, StepBuffers
 from longhaul.envs.serial import BatchedVectorEnv
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.console.picture import Picture
-from longhaul.tasks.mario.game.games import GameFactory, mario_envs
+from longhaul.tasks.mario.game.games import GameFactory
 from longhaul.tasks.mario.game.options import GameOptions
 from tests.contracts.vector_env_contract import SEEDS, copied, wishes
 
@@ -77,7 +77,7 @@ def test_a_thousand_constructions_succeed(cartridge: Cartridge) -> None:
 
 @pytest.mark.slow
 def test_random_play_over_all_stages_neither_fails_nor_grows(cartridge: Cartridge) -> None:
-    vector = BatchedVectorEnv(mario_envs(EVERYWHERE, cartridge), CONSOLES, SEEDS, threads=2)
+    vector = BatchedVectorEnv(GameFactory(EVERYWHERE, cartridge).envs(), CONSOLES, SEEDS, threads=2)
     vector.reset()
     actions = wishes(vector, 512)
     stages: set[str] = set()

@@ -18,7 +18,7 @@ from longhaul.tasks.mario.console.consoles import Consoles
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.console.picture import Picture
 from longhaul.tasks.mario.game import reward as at
-from longhaul.tasks.mario.game.games import GameFactory, Games, mario_envs
+from longhaul.tasks.mario.game.games import GameFactory, Games
 from longhaul.tasks.mario.game.options import GameOptions
 from longhaul.tasks.mario.game.stages import ALL_STAGES, STAGES
 from longhaul.tasks.mario.game.starts import snapshot_start
@@ -53,7 +53,7 @@ RIGHT_B = 3
 
 
 def envs(cartridge: Cartridge, name: str) -> BatchedEnvs:
-    return mario_envs(OPTIONS[name], cartridge)
+    return GameFactory(OPTIONS[name], cartridge).envs()
 
 
 def begin(
@@ -215,7 +215,7 @@ def test_a_scripted_beginning_is_forced_and_marked(cartridge: Cartridge) -> None
     for _ in range(4):
         games.step(0, 1, np.array([0]))
         forced.append(bool(slots.forced[0]))
-        executed.append(int(games.executed[0]))
+        executed.append(int(games.figures[0, at.EXECUTED]))
     assert forced == [True, True, True, False]
     assert executed == [6, 6, 3, 0]
 
@@ -228,8 +228,8 @@ def test_sticky_actions_repeat_the_last_one_at_their_rate(cartridge: Cartridge) 
     for _ in range(400):
         wished = (last + 1 + int(generator.integers(0, 5))) % 6  # never the last one
         games.step(0, 1, np.array([wished]))
-        repeats += int(games.executed[0]) == last
-        last = int(games.executed[0])
+        repeats += int(games.figures[0, at.EXECUTED]) == last
+        last = int(games.figures[0, at.EXECUTED])
         if games.over[0]:
             games.reset(np.arange(1), np.array([int(generator.integers(1 << 30))]), [None])
             last = 0

@@ -121,5 +121,5 @@ def test_logs_of_all_layouts_are_read(made: dict[str, str]) -> None:
     assert read_history(json.dumps(nested)).alpha_entropy == (1.3, 1.2)
     assert read_history(json.dumps(flat)).alpha_entropy == (1.3, None)
     assert read_history(json.dumps(older)).alpha_entropy == (None, None)
-    with pytest.raises(ConfigError, match="no training log"):
+    with pytest.raises(ConfigError, match="not a training log"):
         read_history("{}")

@@ -1,4 +1,4 @@
-"""Training course after course within a budget of time, each a run of its own."""
+"""Training course after course within a budget of time, each in a separate run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CampaignRequest:
     courses: str = "all"
     budget_seconds: float = 7200.0
     slice_seconds: float | None = None
-    """How long a course is trained at a time; None: so that trying all takes half the budget."""
+    """Training time of a course per turn; None: trying all takes half the budget."""
     target: float = 0.8
     """The clear rate at which a course is left."""
     name: str = "campaign"
@@ -83,7 +83,7 @@ class CampaignReport:
     states: tuple[CourseState, ...]
     exit_code: int = 0
     reason: str = ""
-    """Why it stopped before its budget was spent; empty if nobody asked for it."""
+    """Why it stopped before its budget was spent; empty if it was not stopped."""
 
     @property
     def cleared(self) -> int:
@@ -338,8 +338,8 @@ class CampaignRunner:
         return replace(state, worths=(*state.worths, state.worth))
 
     def _blocked(self, run: RunDirectory) -> str:
-        told = [row for row in read_events(run).rows if row.get("event") == EVALUATED]
-        return self._campaign.blocked(told[-1]) if told else ""
+        rows = [row for row in read_events(run).rows if row.get("event") == EVALUATED]
+        return self._campaign.blocked(rows[-1]) if rows else ""
 
     def _load(self) -> None:
         """Go on where an earlier call of the same campaign stopped."""
@@ -368,16 +368,13 @@ class CampaignRunner:
 
 def run_campaign(request: CampaignRequest, notify: Callable[[str], None]) -> CampaignReport:
     """Train course after course; the same call again goes on where it was."""
-    # What is wrong is told before a folder is made.
+    # Errors are raised before a folder is made.
     CAMPAIGN.courses(request.courses)
     if request.teacher:
         find_weights(Path(request.teacher), f"--teacher {request.teacher}")
     try:
         request.folder.mkdir(parents=True, exist_ok=True)
-        with (
-            RunLock(request.folder / "lock", Clocks()),
-            SignalRequests(lambda: None) as signals,
-        ):
+        with RunLock(request.folder / "lock", Clocks()), SignalRequests(lambda: None) as signals:
             runner = CampaignRunner(request, CAMPAIGN, notify)
             report = runner.run(lambda: signals.stop_reason)
             return replace(report, exit_code=signals.exit_code, reason=signals.stop_reason or "")

@@ -23,7 +23,7 @@ SHORTEST_SLICE, LONGEST_SLICE = 60.0, 240.0
 
 
 def slice_of(budget_seconds: float, courses: int, *, jobs: int) -> float:
-    """Return how long a course is trained at a time, so that trying all takes half the budget."""
+    """Return the training time of a course per turn: trying all takes half the budget."""
     share = budget_seconds * jobs / (2 * max(courses, 1))
     return min(max(share, SHORTEST_SLICE), LONGEST_SLICE)
 
@@ -130,7 +130,7 @@ PIPE_BUTTONS = ("DOWN", "RIGHT", "RIGHT+A", "RIGHT+B", "RIGHT+A+B", "A", "LEFT")
 in whose place it is: weights of other stages fit."""
 MAZES = ("4-4", "7-4", "8-4")
 MAZE_PATIENCE = 300
-"""Decisions without new ground: whoever took a wrong way has four pages to walk again, which takes
+"""Decisions without new ground: after a wrong way there are four pages to walk again, which takes
 a hundred, before it can be tried otherwise."""
 COURSE_OVERRIDES = (
     "options.reward.death=-2.0",
@@ -142,10 +142,10 @@ COURSE_OVERRIDES = (
     "evaluate.every_iterations=20",
     "evaluate.greedy=false",
 )
-"""What suits stages nobody has cleared yet. Where deaths are dear and most attempts end in one, it
+"""What suits stages that were never cleared. Where deaths are dear and most attempts end in one, it
 is best to stand and wait: with 2 instead of 5 a policy from 1-1 came 1.3 times as far in 1-2 within
 650,000 steps. Games are no harder than those that are measured, more begin at the far end, and
-evaluations are short and frequent, so that no stage is trained too long. Actions are drawn: the
+evaluations are short and frequent: no stage is trained too long. Actions are drawn: the
 most likely one often stands before a wall for ever so early."""
 
 
@@ -185,9 +185,7 @@ def _course(name: str) -> CampaignCourse:
     mazes = (f"options.stagnation_limit={MAZE_PATIENCE}",) if name in MAZES else ()
     pipes = (f"options.buttons={json.dumps(PIPE_BUTTONS)}",) if name == PIPE_STAGE else ()
     return CampaignCourse(
-        name,
-        (f'options.stages=["{name}"]', *COURSE_OVERRIDES, *mazes, *pipes),
-        tuple(like),
+        name, (f'options.stages=["{name}"]', *COURSE_OVERRIDES, *mazes, *pipes), tuple(like)
     )
 
 

@@ -56,7 +56,7 @@ def campaign(
         str,
         typer.Option(
             "--slice",
-            help="How long a course is trained at a time; empty: 1m to 4m, so that trying all "
+            help="Training time of a course per turn; empty: 1m to 4m, chosen so trying all "
             "takes half the budget.",
         ),
     ] = "",
@@ -76,8 +76,7 @@ def campaign(
         ),
     ] = True,
     teacher: Annotated[
-        str,
-        typer.Option(help="A run whose weights courses begin with as long as none is cleared."),
+        str, typer.Option(help="A run whose weights courses begin with as long as none is cleared.")
     ] = "",
     jobs: Annotated[int, typer.Option(help="How many courses are trained at a time.")] = 1,
     runs_root: options.RunsRoot = Path("runs"),

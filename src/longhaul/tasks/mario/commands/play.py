@@ -72,12 +72,12 @@ class Played:
 
     def as_text(self) -> str:
         """Return a few lines for people."""
-        told = self.outcome.facts
+        facts = self.outcome.facts
         lines = [
-            f"{self.outcome.frames} frames: world {told.world}-{told.stage}, x {told.x_pos}, "
-            f"score {told.score}, coins {told.coins}, time {told.time}, {told.status}"
-            + (", dying" if told.dying else "")
-            + (", stage cleared" if told.flag_get else "")
+            f"{self.outcome.frames} frames: world {facts.world}-{facts.stage}, x {facts.x_pos}, "
+            f"score {facts.score}, coins {facts.coins}, time {facts.time}, {facts.status}"
+            + (", dying" if facts.dying else "")
+            + (", stage cleared" if facts.flag_get else "")
         ]
         if self.outcome.same is not None:
             same = "the end it was recorded with" if self.outcome.same else "ANOTHER END than then"
@@ -166,14 +166,14 @@ QUIT = "q"
 HELP = "arrows move, x jumps (A), z runs (B), space lets go, Enter starts and pauses, q ends"
 LET_GO = " "
 HELD_FRAMES = 20
-"""A terminal tells when a key is pressed, not when it is let go: it counts as held for as long as
+"""A terminal reports a pressed key, but not its release: it counts as held for as long as
 keyboards wait before they repeat one."""
 FRAMES_PER_PICTURE = 3
 
 
 @dataclass
 class Pad:
-    """Which buttons are held, as far as a terminal's keys tell."""
+    """Which buttons are held, as far as a terminal reports keys."""
 
     left: dict[str, int] = field(default_factory=dict)  # frames each button stays held
     is_over: bool = False
@@ -247,8 +247,8 @@ def play_by_hand(request: PlayRequest, console: Console) -> Played:
 
 
 def _show(player: Player, live: Live, console: Console) -> None:
-    told = player.facts()
-    words = f"world {told.world}-{told.stage}  x {told.x_pos}  time {told.time}  {HELP}"
+    facts = player.facts()
+    words = f"world {facts.world}-{facts.stage}  x {facts.x_pos}  time {facts.time}  {HELP}"
     small = fit(player.screen(), columns=console.width, lines=max(console.height - 2, 4))
     live.update(Group(half_blocks(small), Text(words, overflow="ellipsis")))
     live.refresh()

@@ -233,7 +233,7 @@ class Consoles:
         return bind(run_console, Running(batch, desks, view, spell))
 
     def _mine(self) -> _Own:
-        """Return what this thread has of its own: threads may step disjoint ranges at once."""
+        """Return this thread's buffers: threads may step disjoint ranges at once."""
         own: _Own | None = getattr(self._own, "own", None)
         if own is None:
             own = self._own.own = _Own(self)

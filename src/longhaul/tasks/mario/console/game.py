@@ -1,6 +1,6 @@
 """What the native code is handed beside a console's row: the cartridge and a sheet to draw on.
 
-Both are single records, so that handing them on is handing on a pointer.
+Both are single records: handing them on is handing on a pointer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Mirroring = Literal["horizontal", "vertical"]
 
 
 class CartridgeError(ConfigError):
-    """A file is no cartridge, or only a part of one."""
+    """A file is not a cartridge, or only a part of one."""
 
 
 class UnsupportedCartridgeError(CartridgeError):
@@ -141,7 +141,7 @@ GAME = np.dtype(
     ],
     align=True,
 )
-"""A cartridge, decoded so that nothing has to be taken apart while drawing."""
+"""A cartridge, decoded: nothing has to be taken apart while drawing."""
 
 _SHEET = np.dtype(
     [

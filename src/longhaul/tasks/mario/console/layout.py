@@ -44,7 +44,7 @@ FIRST_REGISTER = REGISTERS // 4
     BLANK_SEEN,  # $2002 was read as the vertical blank began: UNSEEN, HIDDEN or TAKEN
     OLD_FLAGS,  # sprite 0 and overflow flags of the frame before, until they are cleared
     SPRITE_ZERO_DOT,  # when sprite 0 meets the background in this frame, or NEVER
-    OVERFLOW_DOT,  # when a line with too many sprites is met; UNKNOWN until somebody asks
+    OVERFLOW_DOT,  # when a line with too many sprites is met; UNKNOWN until it is read
     V,  # the address in video memory, which is also the scroll position while drawing
     T,  # where V begins in the next picture
     FINE_X,

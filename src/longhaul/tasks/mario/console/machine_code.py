@@ -21,7 +21,7 @@ from longhaul.tasks.mario.console.native import console_stamp
 from longhaul.tasks.mario.console.translate import translate
 
 CODE_GENERATION = 1
-"""LLVM's higher levels take four times as long and make code that is no faster."""
+"""LLVM's higher levels take four times as long and do not make faster code."""
 DIGEST_SIZE = 32
 
 _engines: list[Any] = []
@@ -93,7 +93,7 @@ def _read_cached(name: str) -> bytes | None:
 
 
 def _keep(name: str, compiled: bytes) -> None:
-    """Keep an object file in the first folder that can be written; none is no harm."""
+    """Keep an object file in the first folder that can be written, if there is one."""
     digest = hashlib.blake2b(compiled, digest_size=DIGEST_SIZE).digest()
     for folder in _cache_folders():
         with suppress(OSError):

@@ -284,7 +284,7 @@ BPL, BMI, BVC, BVS, BNE, BEQ = 0x10, 0x30, 0x50, 0x70, 0xD0, 0xF0
 
 @kernel
 def _is_taken(branch: int, value: int) -> bool:
-    """Tell whether a branch after `value` is taken, as far as flags of $2002 are concerned."""
+    """Return whether a branch after `value` is taken, as far as flags of $2002 are concerned."""
     if branch == BPL:
         return value & 0x80 == 0
     if branch == BMI:

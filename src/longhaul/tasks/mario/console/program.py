@@ -103,7 +103,7 @@ def _straight(prg: bytes, address: int) -> Iterator[Located]:
 
 
 def _jumps_by_table(prg: bytes, address: int) -> bool:
-    """Tell whether a subroutine looks up where to go in a table behind the call.
+    """Return whether a subroutine looks up where to go in a table behind the call.
 
     Such a one takes its return address from the stack and ends in an indirect jump.
     """

@@ -102,7 +102,7 @@ class _Pass:
 
     def _define(self, name: str, value: int) -> None:
         if not NAME.fullmatch(name):
-            raise AssemblyError(f"{name!r} is no name")
+            raise AssemblyError(f"{name!r} is not a name")
         if name in self.names:
             raise AssemblyError(f"{name!r} is there twice")
         self.names[name] = value

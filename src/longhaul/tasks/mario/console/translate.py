@@ -46,7 +46,7 @@ class BlockWriter:
         self._known = frozenset(known)
         self._code = Lowering({"row": "%row", "prg": "@prg"})
         self._code.names = {name: f"%{name}" for name in HANDED_ON}
-        self._dots = 0  # to be added to `dot` when somebody looks at it
+        self._dots = 0  # to be added to `dot` before it is read
         self._is_open = True
 
     def write(self) -> list[str]:
@@ -207,7 +207,7 @@ class BlockWriter:
             self._is_open = False
 
     def _fetch_interrupts(self) -> None:
-        """Take the two rare flags from where they are kept; nobody hands them on."""
+        """Take the two rare flags from where they are kept; they are not passed on."""
         place = self._code.pointer("%row", str(4 * layout.P))
         self._code.names["value"] = self._code.load(place)
         self._code.run(TAKE_STATUS[1:3])
@@ -306,7 +306,7 @@ def _write_leave() -> list[str]:
 
 
 def _write_run() -> list[str]:
-    """Return the function that is called from outside: run until somebody leaves."""
+    """Return the function that is called from outside: run until the program leaves."""
     code = Lowering({})
     for register in ("A", "X", "Y", "SP", "PC", "P", "DOT", "DEADLINE"):
         code.names[register.lower()] = _register(code, getattr(layout, register))

@@ -70,6 +70,10 @@ class GameFactory:
         """The shapes and promises of one game."""
         return game_spec(self.options, self.reward)
 
+    def envs(self) -> BatchedEnvs:
+        """Return the games as an environment source."""
+        return BatchedEnvs(self.spec, self)
+
 
 def game_spec(options: GameOptions, reward: RewardSource) -> EnvSpec:
     """Return the shapes and promises of a game, for which no copy of it is needed."""
@@ -90,18 +94,6 @@ def game_spec(options: GameOptions, reward: RewardSource) -> EnvSpec:
         terms=reward.terms,
         row_name="Mario",
     )
-
-
-def mario_envs(
-    options: GameOptions,
-    cartridge: Cartridge,
-    reward: RewardSource | None = None,
-    *,
-    follows_settings: bool = True,
-) -> BatchedEnvs:
-    """Return the source of games these options describe."""
-    factory = GameFactory(options, cartridge, reward or PlainReward(), follows_settings)
-    return BatchedEnvs(factory.spec, factory)
 
 
 class Games:
@@ -159,17 +151,12 @@ class Games:
         return self._over
 
     @property
-    def executed(self) -> NDArray[np.int32]:
-        """[count], the actions really taken in the last step; -1 for buttons outside the set."""
-        return self.figures[:, at.EXECUTED]
-
-    @property
     def trail(self) -> Trail:
         """Snapshots of the last part of each episode."""
         return self._trail
 
     def facts(self, env: int) -> Facts:
-        """Return what is to tell of one game, in Python's own numbers."""
+        """Return the facts of one game, in Python's own numbers."""
         return facts(self.consoles.ram[env])
 
     def bind(self, slots: StepBuffers) -> None:
@@ -240,7 +227,7 @@ class Games:
                     own.finish(env, int(self._left[env]))
 
     def ending(self, env: int) -> Ending:
-        """Tell how the episode of `env`, which is over, ended."""
+        """Return how the episode of `env`, which is over, ended."""
         own = self.figures[env].tolist()
         reason = at.REASONS[own[at.REASON]]
         metrics = {
@@ -255,8 +242,8 @@ class Games:
             "frames": float(own[at.FRAMES]),
         }
         stage = Stage(own[at.FIRST_WORLD], own[at.FIRST_STAGE])
-        told: dict[str, Any] = {STAGE_FACT: str(stage), "x": own[at.X], "y": own[at.Y]}
-        return Ending(reason, metrics, told)
+        facts: dict[str, Any] = {STAGE_FACT: str(stage), "x": own[at.X], "y": own[at.Y]}
+        return Ending(reason, metrics, facts)
 
     def frame(self, env: int) -> Bytes | None:
         """Return the present picture of one game, 240 x 256 in color."""
@@ -317,7 +304,7 @@ class Games:
             self.consoles.states[env] = stage_start(self.consoles.cartridge, stage)
         self.consoles.pictures[env] = 0
         self._buttons[env] = 0
-        # One frame at least, so that there is something to see.
+        # At least one frame is shown.
         self._run(env, waits + 1, draw=self.options.sees_pixels)
         settle(self._world, env)
         own[at.FIRST_WORLD], own[at.FIRST_STAGE] = own[at.WORLD], own[at.STAGE]
@@ -341,7 +328,7 @@ class Games:
             self._slots.truncated[env] = self._over[env] = True
         self._run(env, 1, draw=self.options.sees_pixels)
         own[at.FRAMES] += frames + 1
-        # What the step itself brought stays; what the scene changed is nobody's doing.
+        # The step's own changes stay; those of the scene are not caused by an action.
         kept = own[list(STEP_FIGURES)].copy()
         settle(self._world, env)
         own[list(STEP_FIGURES)] = kept

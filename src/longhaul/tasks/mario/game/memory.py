@@ -239,7 +239,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What an `info` tells of one console, in Python's own numbers."""
+    """What an `info` holds of one console, in Python's own numbers."""
 
     x_pos: int
     y_pos: int
@@ -258,7 +258,7 @@ class Facts:
 
 
 def facts(ram: Bytes) -> Facts:
-    """Return what is to tell of one console's memory, [2048]."""
+    """Return the facts of one console's memory, [2048]."""
     memory = Memory(ram)
     return Facts(
         x_pos=int(memory.x),

@@ -9,7 +9,7 @@ Ours looks like this, with `#` for remarks:
     end 315 6f1c9a...
 
 `start` is a stage or `power-on`; the lines after it are scripts, counted in frames; `end` holds x
-and the first digits of the SHA-256 of the memory, so that a replay can tell whether it came to the
+and the first digits of the SHA-256 of the memory. A replay checks with them whether it came to the
 same end. FCEUX's `.fm2` files are read as well.
 """
 
@@ -73,8 +73,7 @@ def script_bytes(text: str) -> Bytes:
     """Return the buttons of a script one after another."""
     presses = parse_script(text)
     return np.repeat(
-        np.array([press.byte for press in presses], np.uint8),
-        [press.count for press in presses],
+        np.array([press.byte for press in presses], np.uint8), [press.count for press in presses]
     )
 
 
@@ -104,7 +103,7 @@ class Movie:
     second_pad: Bytes  # [frames] uint8
     commands: Bytes  # [frames] uint8, RESET or POWER before the frame
     cartridge: str = ""
-    """First digits of the cartridge's digest; empty: not told."""
+    """First digits of the cartridge's digest; empty: unknown."""
     end_x: int | None = None
     end_digest: str = ""
     warm_up: int = 0
@@ -164,7 +163,7 @@ def load_movie(path: Path) -> Movie:
     if text.lstrip("\ufeff").startswith("version "):
         return read_fm2(text.lstrip("\ufeff"), path.name)
     raise ConfigError(
-        f"{path} is no movie: it begins neither with {HEADLINE!r} nor with the 'version' of an .fm2"
+        f"{path} is not a movie: it starts neither with {HEADLINE!r} nor with an .fm2's 'version'"
     )
 
 
@@ -213,8 +212,8 @@ def _refuse_fm2(header: dict[str, str], name: str) -> None:
         "it was made for PAL consoles": header.get("palFlag", "0") != "0",
         "it keeps its input in binary": header.get("binary", "0") != "0",
         "it uses four pads": header.get("fourscore", "0") != "0",
-        "its first controller is no pad": header.get("port0", "1") not in ("1",),
-        "its second controller is no pad": header.get("port1", "0") not in ("0", "1"),
+        "its first controller is not a pad": header.get("port0", "1") not in ("1",),
+        "its second controller is not a pad": header.get("port1", "0") not in ("0", "1"),
         "it begins with a saved state": "savestate" in header,
     }
     found = [reason for reason, present in unsupported.items() if present]
@@ -226,7 +225,7 @@ def _fm2_frame(line: str, where: str) -> tuple[int, int, int]:
     fields = line.split("|")
     pads = [*fields[2:4], "", ""][:2]
     if len(fields) < 4 or not (fields[1].strip() or "0").isdecimal():
-        raise ConfigError(f"{where}: {line!r} is no frame of an .fm2: |commands|RLDUTSBA|...|")
+        raise ConfigError(f"{where}: {line!r} is not a frame of an .fm2: |commands|RLDUTSBA|...|")
     command = int(fields[1].strip() or "0")
     first, second = (_fm2_pad(pad, where) for pad in pads)
     return command & (RESET | POWER), first, second

@@ -41,12 +41,12 @@ class GameOptions:
     picture: Picture = field(default_factory=Picture)
     """How pixels are shown."""
     held_buttons: bool = False
-    """Tell beside pixels whether A and B were held in the last frame: no picture shows it, and who
-    still holds A does not jump again. The numbers beside tiles tell it anyway."""
+    """Observe beside pixels whether A and B were held in the last frame: no picture shows it, and
+    Mario does not jump again while A is held. The numbers beside tiles always contain it."""
     actions: str = "simple"
     """The set of button combinations: `right`, `simple`, `complex` or `extended`."""
     buttons: tuple[str, ...] = ()
-    """Combinations of your own instead, such as `RIGHT+A`; `NOOP` presses nothing."""
+    """Other combinations instead, such as `RIGHT+A`; `NOOP` presses nothing."""
     frame_skip: int = 4
     """Frames for which the buttons of one decision are held."""
     sticky: float = 0.0

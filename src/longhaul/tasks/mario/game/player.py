@@ -24,13 +24,7 @@ from longhaul.tasks.mario.game.memory import (
     facts,
     game_stamp,
 )
-from longhaul.tasks.mario.game.movies import (
-    DIGEST_DIGITS,
-    POWER,
-    RESET,
-    Movie,
-    memory_digest,
-)
+from longhaul.tasks.mario.game.movies import DIGEST_DIGITS, POWER, RESET, Movie, memory_digest
 from longhaul.tasks.mario.game.stages import Stage
 from longhaul.tasks.mario.game.starts import stage_start
 
@@ -54,7 +48,7 @@ class Player:
         return ram
 
     def facts(self) -> Facts:
-        """Return what is to tell of the game."""
+        """Return the facts of the game."""
         return facts(self.ram)
 
     def press(self, first: int, second: int = 0) -> None:
@@ -85,7 +79,7 @@ class GameOutcome:
     facts: Facts
     digest: str
     same: bool | None
-    """Whether it led to where it did when it was recorded; None if the movie does not tell."""
+    """Whether the replay ended where the recording did; None if the movie does not say."""
 
 
 def check_cartridge(movie: Movie, cartridge: Cartridge) -> None:
@@ -123,15 +117,6 @@ def outcome(movie: Movie, player: Player) -> GameOutcome:
     return GameOutcome(player.frames, player.facts(), digest, same)
 
 
-def play_movie(movie: Movie, cartridge: Cartridge) -> GameOutcome:
-    """Play a movie to its end."""
-    check_cartridge(movie, cartridge)
-    player = Player(cartridge, movie.start)
-    for _ in frames_of(movie, player):
-        pass
-    return outcome(movie, player)
-
-
 MASK = (1 << 64) - 1
 
 
@@ -158,7 +143,7 @@ HELD_SIZE = 2
 
 
 class Holding(NamedTuple):
-    """What is read and written to tell of buttons."""
+    """The names of buttons, as they are read and written."""
 
     consoles: Array  # [N, SIZE] uint8, whose memory comes first
     held: Array  # [N, HELD_SIZE] float32

@@ -13,7 +13,7 @@ from longhaul.core.settings import Setting, SettingValue
 WORLDS = 8
 STAGES_PER_WORLD = 4
 WORLDS_WITH_PROLOGUE = (1, 2, 4, 7)
-"""Their second stage begins with a walk into a pipe, which counts as an area of its own."""
+"""Their second stage begins with a walk into a pipe, which counts as a separate area."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -52,7 +52,7 @@ class Stage:
         """Return the stage written as `world-stage`."""
         found = re.fullmatch(r"\s*(\d+)-(\d+)\s*", text)
         if not found:
-            raise ConfigError(f"{text!r} is no stage; write world-stage, 1-1 to 8-4")
+            raise ConfigError(f"{text!r} is not a stage; use world-stage, 1-1 to 8-4")
         return Stage(int(found[1]), int(found[2]))
 
 

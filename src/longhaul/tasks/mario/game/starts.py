@@ -43,7 +43,7 @@ SNAPSHOT, STAGE = "snapshot", "stage"
 def stage_start(cartridge: Cartridge, stage: Stage) -> Bytes:
     """Return the console's row at the beginning of a stage, when the clock first ticks.
 
-    A start takes some ten milliseconds to make, so that it is kept for the life of the process and
+    A start takes some ten milliseconds to make. It is kept for the life of the process and
     nowhere else. The title is left with the start button, as a player would, while the stage's
     number is written where the game keeps it; the black screen's timer is run down.
     """

@@ -151,7 +151,7 @@ def _aims_at(around: Array, moves: Array, aim: int, direction: int) -> bool:
 
 @kernel
 def _close_dangers(around: Array, mask: Array) -> None:
-    """Close moves into the peaceful and into what harms whoever hits it."""
+    """Close moves into the peaceful and into what harms its attacker."""
     for direction in range(8):
         if around[D_TOUCH, direction] or around[D_PEACEFUL, direction]:
             mask[direction + 1] = False

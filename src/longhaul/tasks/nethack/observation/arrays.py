@@ -77,7 +77,7 @@ NEVER = 1_000_000
 
 # What is marked on the map of the present level, as bits.
 VISITED, TAKEN, BLOCKED, OCCUPIED = 1, 2, 4, 8
-"""The hero stood there; it stood there since the present object lies there; a locked door; a
+"""The hero was there; was there since the present object lies there; a locked door; a
 creature was there when last seen."""
 
 # What a cell of the chart holds, as bits, after how it can be entered.

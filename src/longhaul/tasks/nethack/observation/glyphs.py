@@ -113,7 +113,7 @@ NOT_FOOD = (
     *("werejackal", "wererat", "werewolf", "chameleon", "doppelganger", "leprechaun", "nurse"),
     *("Death", "Pestilence", "Famine", "quantum mechanic", "violet fungus"),
 )
-"""Corpses that stone, stun, paralyse or change whoever eats them."""
+"""Corpses that stone, stun, paralyze or change the hero who eats them."""
 PROJECTILES = (
     *("arrow", "elven arrow", "orcish arrow", "silver arrow", "ya", "crossbow bolt"),
     *("dart", "shuriken", "boomerang", "dagger", "elven dagger", "orcish dagger", "silver dagger"),

@@ -157,6 +157,6 @@ def _compile(stamp: int) -> tuple[Any, Any]:
 keep_view, look_at_game = _compile(observation_stamp())
 """Look at one game, after an action or, with `FIRST`, at its beginning.
 
-The view is handed over once: it is 36 arrays, and to tell native code of them at every look took
+The view is handed over once: it is 36 arrays, and passing them to native code at every look took
 longer than the look.
 """

@@ -91,7 +91,7 @@ def says(message: Array, words: Array) -> bool:
 
 @kernel
 def says_locked(message: Array) -> bool:
-    """Whether the hero was told that a door is locked."""
+    """Whether a message says that a door is locked."""
     return says(message, _LOCKED)
 
 
@@ -124,7 +124,7 @@ def count_words(message: Array, bag: Array) -> None:
             code = (code * WORD_FACTOR + letter) % WORD_MODULUS
             length += 1
             continue
-        # Words of one or two letters tell nothing.
+        # Words of one or two letters are ignored.
         if length > 2:
             bag[code % len(bag)] += 1.0
         code, length = 0, 0
@@ -281,7 +281,7 @@ def _mark_run(marks: Array, begin: tuple[int, int], end: tuple[int, int]) -> Non
 
 @kernel
 def _note_block(recall: Recall) -> None:
-    """Mark the door the hero was told is locked."""
+    """Mark the door that a message calls locked."""
     numbers = recall.numbers
     action = numbers[R_ACTION]
     if numbers[R_LOCK_AGE] != 0 or not 1 <= action <= 16:

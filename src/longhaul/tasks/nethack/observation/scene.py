@@ -118,7 +118,7 @@ def draw_chart(
 def chart_ground(kind: int, mark: int, walk: int) -> int:
     """Return what the ground of a cell means for paths."""
     cell = walk
-    if kind == KINDS.blank:  # where a creature stands there is ground, though it was never seen
+    if kind == KINDS.blank:  # below a creature is ground, though it was never seen
         cell = OPEN | UNKNOWN
     elif kind == KINDS.stairs_down:
         cell |= DOWN_HERE
@@ -244,7 +244,7 @@ def note_place(ground: Array, table: Array, place: tuple[int, int], found: Array
     found[F_PLACE] = place_of(under)
     if found[F_PLACE] != NOWHERE or under == KINDS.doorway or under == KINDS.open_door:
         return
-    # Under things nothing is seen; the cells beside tell.
+    # The ground below things is not seen; take that of the cells beside.
     for direction in range(8):
         y, x = place[0] + STEP_Y[direction], place[1] + STEP_X[direction]
         if 0 <= y < HEIGHT and 0 <= x < WIDTH:
@@ -258,7 +258,7 @@ def note_place(ground: Array, table: Array, place: tuple[int, int], found: Array
 
 @kernel
 def place_of(kind: int) -> int:
-    """Return whether ground of this class is of a room, of a corridor, or tells nothing."""
+    """Return whether ground of this class is of a room, of a corridor, or of neither."""
     if kind == KINDS.floor or KINDS.stairs_up <= kind <= KINDS.fountain:
         return ROOM
     return CORRIDOR if kind == KINDS.corridor else NOWHERE
@@ -311,7 +311,7 @@ def find_paths(scratch: Scratch, hero: int) -> None:
 
 @kernel
 def _reach_things(cell: int, path: tuple[int, int], ways: Array, found: Array) -> None:
-    """Tell the targets a cell that was reached for the first time stands for."""
+    """Mark the targets that a cell reached for the first time counts for."""
     if cell & DOWN_HERE:
         _reach(ways, DOWNWARD, path[0], path[1])
     if cell & THING_HERE:

@@ -83,12 +83,7 @@ def panels(names: tuple[str, ...]) -> tuple[Panel, ...]:
     weights = tuple(f"policy/expert_weight/{name}" for name in names)
     shares = tuple(f"policy/expert_share/{name}" for name in names)
     return (
-        Panel(
-            "Expert weights",
-            weights,
-            "area",
-            note="mean weight of each expert over the run",
-        ),
+        Panel("Expert weights", weights, "area", note="mean weight of each expert over the run"),
         Panel(
             "Leading expert", shares, "area", note="share of steps in which an expert weighs most"
         ),
@@ -96,14 +91,14 @@ def panels(names: tuple[str, ...]) -> tuple[Panel, ...]:
             "Entropy of the experts' weights",
             (health.STEP_ENTROPY, health.MEAN_ENTROPY),
             right=(METRIC,),
-            note="of a step, and of the mean over steps: only the first tells of specialization",
+            note="of a step, and of the mean over steps: only the first shows specialization",
         ),
         Panel(
             "Rules and router",
             ("train/aux_alignment", health.ALIGNED),
             right=(health.INFORMATION,),
             note="distance from the rules' recommendation, cosine with it, and what the leading "
-            "expert tells about the situation",
+            "expert contains about the situation",
         ),
         Panel(
             "Likeness of experts",
@@ -138,11 +133,7 @@ class PlayerParts:
 
 
 def build_player(
-    spec: EnvSpec,
-    graph: RuleGraph,
-    policy: PolicyOptions,
-    phases: PhaseOptions,
-    plan: RunPlan,
+    spec: EnvSpec, graph: RuleGraph, policy: PolicyOptions, phases: PhaseOptions, plan: RunPlan
 ) -> PlayerParts:
     """Return the player for an environment; weights are drawn when the policy is made."""
     if phases.along == "run" and not plan.total_timesteps:

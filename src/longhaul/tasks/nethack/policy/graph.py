@@ -3,7 +3,7 @@
 Nodes are conditions, rules and effects; a rule is one operator in one variant. First every rule
 listens to its effects, then to its conditions, each of which is on or off, then the intent listens
 to all rules. All three are softmax attention, the first two over the edges of the graph and a
-self-loop. A condition has only two states, so that a rule has one of as many things to say as its
+self-loop. A condition has only two states: a rule has one of as many things to say as its
 own conditions have patterns of on and off, a few thousand for all rules together. What a rule adds
 to numerator and denominator of the intent's attention is worked out once for each pattern; the
 intent of a set of atoms is then a sum over its rules' patterns.
@@ -154,7 +154,7 @@ class GraphStream(nn.Module):
         )  # [2, E, H]
         loop = F.leaky_relu((own * layer.source).sum(-1) + asked + layer.relation[-1], SLOPE)
         # A softmax is the same whatever is taken off its logits; off comes the highest of each
-        # rule, so that no exponential overflows.
+        # rule; no exponential overflows.
         highest = _highest(logits, loop, self.condition_rule).detach()
         off, on = (logits - highest[self.condition_rule]).exp()
         at_loop = (loop - highest).exp()
@@ -202,7 +202,7 @@ class GraphStream(nn.Module):
         rules = self.hear_conditions.updated(terms.identity[rule], heard.flatten(1))  # [P, D]
         boost = self.rule_boost * worth
         asked = self.ask(rules) / math.sqrt(self.heads) + boost.unsqueeze(1)
-        # As in every softmax; one for all sets, so that weights belong to patterns.
+        # As in every softmax; one for all sets: weights belong to patterns.
         weight = (asked - asked.detach().amax(0)).clamp(min=FAINTEST).exp()
         heads = rules.unflatten(1, (self.heads, -1)) * weight.unsqueeze(2)
         pairs = (weight.unsqueeze(2) * weight.unsqueeze(1)).detach()
@@ -263,7 +263,7 @@ class Thought:
 
 BATCH = 16
 """Sets that are worked out together. Always so many: in batches of one shape the answer for a set
-does not depend, to the last bit, on the others, so that no history shows in the numbers."""
+does not depend, to the last bit, on the others: no history shows in the numbers."""
 FIRST_ROOM = 512
 """Sets there is room for at first."""
 

@@ -1,4 +1,4 @@
-"""What tells whether experts and graph are well, and what kind of moment a step is."""
+"""Measures of the health of experts and graph, and the situation of a step."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def unusual(scores: Tensor) -> Tensor:
 def alignment_target(expert_scores: Tensor, temperature: float) -> Tensor:
     """Return what the rules recommend [N, K]: a softmax over standardized expert scores [N, K].
 
-    Standardized, so that a temperature means the same whatever the scale of the scores.
+    Standardized: a temperature means the same at any scale of the scores.
     """
     centered = expert_scores - expert_scores.mean(1, keepdim=True)
     deviation = centered.square().mean(1, keepdim=True).sqrt()
@@ -122,7 +122,7 @@ SITUATION_NAMES = (*(situation.name for situation in SITUATIONS), QUIET)
 
 
 class Situations(nn.Module):
-    """Tells the situation of atom sets."""
+    """Finds the situation of atom sets."""
 
     member: Tensor
 
@@ -148,7 +148,7 @@ def joint_counts(expert: Tensor, situation: Tensor, experts: int) -> Tensor:
 
 
 def mutual_information(counts: NDArray[np.float64] | Sequence[Sequence[float]]) -> float:
-    """Return how much one of two things tells about the other, in nats, from their joint counts.
+    """Return the mutual information of two variables, in nats, from their joint counts.
 
     Corrected for the small numbers that make any two things look related (Miller and Madow).
     """
@@ -182,7 +182,7 @@ SPREAD = "policy/operator_score_spread"
 LOWEST_ENTROPY = 0.3
 """Nats; below it the experts have collapsed into one. Above 0.5 is usual."""
 HIGHEST_ENTROPY = 1.2
-"""Nats; above it the experts are not told apart, which is meant only in the first phase."""
+"""Nats; above it the experts do not differ, which is intended only in the first phase."""
 LARGEST_GRADIENT = 10.0
 HEALTHY_GRADIENT = 5.0
 LOWEST_FOCUS = 0.05

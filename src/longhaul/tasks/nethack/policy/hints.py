@@ -1,4 +1,4 @@
-"""What a run of the player says about itself when experts, router or graph are not well."""
+"""Hints about the experts, the router and the graph of the player."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class PlayerExpertsCollapsed(_PlayerRule):
     """One expert leads nearly always, or the weights of a step hardly mix."""
 
     reads = (SHARES, health.MEAN_ENTROPY)
-    cause = "The other experts hardly act, so that they cannot learn to be worth asking."
+    cause = "The other experts hardly act, so they cannot learn to be useful."
     advice = (
         "Raise options.phases.warm_up.load_balance threefold, or keep to the first phase "
         "longer by raising options.phases.scale."
@@ -102,7 +102,7 @@ class ExpertDead(_PlayerRule):
     """An expert hardly ever leads."""
 
     reads = (SHARES,)
-    cause = "What never leads is not shaped by what happens, and its place is lost."
+    cause = "An expert that never leads is not trained by the outcome, and its capacity is lost."
     advice = (
         "Raise options.phases.transition.load_balance threefold, or train with fewer "
         "experts: options.policy.experts = 2."
@@ -122,10 +122,10 @@ class ExpertDead(_PlayerRule):
 
 @dataclass(frozen=True, slots=True)
 class ExpertsUndecided(_PlayerRule):
-    """After the first phase, in which that is meant, the router still asks everybody alike."""
+    """After the first phase, in which it is intended, the router still weighs all experts alike."""
 
     reads = (health.STEP_ENTROPY, PHASE)
-    cause = "The router does not tell situations apart; all experts act as one."
+    cause = "The router does not distinguish situations; all experts act as one."
     advice = "Lower options.phases.transition.temperature_end from 0.5 to 0.2."
     key, value = "options.phases.transition.temperature_end", 0.2
 
@@ -148,10 +148,10 @@ class ExpertsUndecided(_PlayerRule):
 
 @dataclass(frozen=True, slots=True)
 class AttentionFlat(_PlayerRule):
-    """The intent listens to all rules alike."""
+    """The intent attends to all rules alike."""
 
     reads = (health.FOCUS,)
-    cause = "All rules count alike, so that the intent says the same in every situation."
+    cause = "All rules count alike, so the intent is the same in every situation."
     advice = "Raise options.policy.rule_boost to 4, and look at the rules with the study."
     key, value = "options.policy.rule_boost", 4.0
 
@@ -173,10 +173,10 @@ class AttentionFlat(_PlayerRule):
 
 @dataclass(frozen=True, slots=True)
 class PlayerGradientsTooLong(_PlayerRule):
-    """Gradients before shortening are far longer than those of a healthy run."""
+    """Gradients before clipping are far longer than those of a healthy run."""
 
     reads = (GRADIENT,)
-    cause = "Shortened that much, little but the noise of its direction is left."
+    cause = "Clipped that much, the step follows mostly noise."
     advice = "Halve options.phases.learning_rate_factor."
     key = "options.phases.learning_rate_factor"
 
@@ -192,17 +192,17 @@ class PlayerGradientsTooLong(_PlayerRule):
         if median is None or median <= self.longest:
             return ""
         return (
-            f"In the last {self.window} iterations the gradient was {median:.1f} long; healthy "
+            f"In the last {self.window} iterations the gradient norm was {median:.1f}; healthy "
             f"is below {health.HEALTHY_GRADIENT:g}."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class AlignmentStuck(_PlayerRule):
-    """The router does not come nearer to what the rules recommend."""
+    """The router does not approach the recommendation of the rules."""
 
     reads = (ALIGNMENT,)
-    cause = "What is rewarded pulls the router elsewhere, or its steps are too short."
+    cause = "The reward moves the router elsewhere, or its steps are too small."
     advice = "Raise options.phases.warm_up.alignment from 0.1 to 0.3."
     key, value = "options.phases.warm_up.alignment", 0.3
 
@@ -214,7 +214,7 @@ class AlignmentStuck(_PlayerRule):
     enough: float = 0.1
     """A loss below this is good enough whatever it was before."""
     after: int = 60
-    """Iterations it is given."""
+    """Iterations before it is checked."""
 
     def evidence(self, recent: Recent) -> str:
         """Compare the last mean with the first."""

@@ -21,10 +21,7 @@ SHARES = "policy/expert_share/"
 WEIGHTS = "policy/expert_weight/"
 LOSS = "train/aux_"
 
-MONITORED = {
-    "alpha_entropy": STEP_ENTROPY,
-    "gradient_norm": "train/grad_norm",
-}
+MONITORED = {"alpha_entropy": STEP_ENTROPY, "gradient_norm": "train/grad_norm"}
 """Of each episode, what was measured in the iteration it ended in, by its name in the log."""
 
 
@@ -161,7 +158,7 @@ def phase_table(phases: Sequence[Mapping[str, Any]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeHistory:
-    """The episodes of a training log, whoever wrote it; what it does not tell is None."""
+    """The episodes of a training log of any writer; missing values are None."""
 
     scores: tuple[float, ...]
     rewards: tuple[float, ...]
@@ -176,7 +173,7 @@ def read_history(text: str) -> EpisodeHistory:
         scores, rewards = found["episode_scores"], found["episode_rewards"]
         lengths = found["episode_lengths"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"this is no training log: {error!r}") from error
+        raise ConfigError(f"not a training log: {error!r}") from error
     monitor = found.get("monitor_metrics", {})
     # Older readers disagreed about the name, and about where it is.
     entropy = monitor.get("alpha_entropy") or found.get("alpha_entropies") or []

@@ -51,7 +51,7 @@ def _edges(rows: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> Edges:
 
 
 class RuleMatch(nn.Module):
-    """Tells how well each rule fits a set of atoms; nothing in it is learned."""
+    """Measures how well each rule fits a set of atoms; nothing in it is learned."""
 
     pre: Tensor
     needed: Tensor
@@ -81,13 +81,13 @@ class RuleMatch(nn.Module):
 
 
 MOST_PATTERNS = 2**14
-"""Of all rules together: what is kept for each of them is worked out anew for every update."""
+"""Of all rules together: what is kept for each of them is computed again for every update."""
 
 
 class Patterns(nn.Module):
     """Numbers the P patterns of all rules: each condition of a rule is a binary digit.
 
-    A rule hears of its own conditions only, so that what it has to say is one of as many things
+    A rule depends on its conditions only. What it has to say is one of as many things
     as they have patterns, whatever else is the case.
     """
 

@@ -59,10 +59,7 @@ class ExpertPolicy(Policy):
         self.options = options
         self.expert_names = expert_names(options.experts)
         self.graph = GraphStream(
-            graph,
-            size=options.graph_size,
-            heads=options.graph_heads,
-            rule_boost=options.rule_boost,
+            graph, size=options.graph_size, heads=options.graph_heads, rule_boost=options.rule_boost
         )
         self.graph.requires_grad_(not options.freeze_graph)
         self.register_buffer("of_expert", _expert_shares(graph, options.experts), persistent=False)

@@ -82,14 +82,14 @@ class PolicyOptions:
     the minibatch. Without, the expert whose rules nearly always hold is recommended nearly
     always."""
     align_detach: bool = True
-    """Whether the recommendation is taken as given, so that alignment moves only the router."""
+    """Whether the recommendation is a constant: alignment then moves only the router."""
     map_channels: int = 16
     """Channels of the first convolution over the map crop, if the task shows one; the second has
     twice as many."""
     map_features: int = 128
     """Outputs of the network that reads the map crop."""
     core: CoreKind = "none"
-    """A memory between encoder and router, so that intents can outlast a step. With one, set
+    """A memory between encoder and router: intents can outlast a step. With one, set
     collect.chunk to 16 or more, without one to 1."""
     core_size: int = 128
     """Outputs of the memory."""

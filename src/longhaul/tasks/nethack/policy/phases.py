@@ -151,7 +151,7 @@ class PhaseOptions:
     along: Axis = "episodes"
     """What the phases are counted in: episodes, env_steps, iterations, or share of the run."""
     scale: float = 1.0
-    """Multiplies every start, so that a short run sees all phases."""
+    """Multiplies every start: a short run then has all phases."""
     only: str = ""
     """The name of a phase to stay in: warm-up, transition, fine-tune, or a fourth one."""
     easing: float = 0.0

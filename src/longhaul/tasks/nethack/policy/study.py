@@ -27,7 +27,7 @@ from longhaul.tasks.nethack.rules import RuleGraph
 from longhaul.tasks.nethack.vocabulary import ACTIONS, ATOM_BITS, ATOM_NAMES
 
 FEWEST_STEPS = 10
-"""Steps in which an atom or a situation must have held to be told of."""
+"""Steps in which an atom or a situation must have held to be reported."""
 MOST_OPERATORS = 25
 STRETCHES = 60
 """Into how many an episode is cut for the map of its routing."""
@@ -116,7 +116,7 @@ def _joined(tracks: Sequence[Track]) -> tuple[Floats, Integers, Integers]:
 
 
 def summary(tracks: Sequence[Track], names: Sequence[str]) -> dict[str, Any]:
-    """Return how far experts are told apart: figures in nats, shares and counts."""
+    """Return how far experts differ: figures in nats, shares and counts."""
     alpha, leading, situation = _joined(tracks)
     counts = joint_counts(torch.from_numpy(leading), torch.from_numpy(situation), len(names))
     table = counts.double().numpy()
