@@ -13,13 +13,12 @@ from typing import Any
 
 from benchmarks.peers import sample_factory as peer_sample_factory
 from benchmarks.peers import sb3_today as peer_sb3_today
-from benchmarks.processes import isolated, missing, run_peer_script
+from benchmarks.processes import CpuStopwatch, isolated, missing, run_peer_script
 
 from benchmarks import command
 from longhaul.app.bench.table import Ratio, Section, Speeds, SpeedTable, ratio
 from longhaul.app.bench.training import (
     BenchRequest,
-    CpuStopwatch,
     measure_run,
     only_training,
     time_shares,

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from benchmarks.fish_predecessor import PredecessorEnv
 from benchmarks.peers.sb3 import callback, load_sb3, ppo_settings
+from benchmarks.processes import CpuStopwatch
 
 from benchmarks import command
 from longhaul.app.bench.table import Speeds, SpeedTable, ratio
-from longhaul.app.bench.training import BenchRequest, CpuStopwatch, measure_run, only_training
+from longhaul.app.bench.training import BenchRequest, measure_run, only_training
 from longhaul.app.build.config import RunConfig
 from longhaul.app.build.sources import ConfigSources, find_kind, resolve
 from longhaul.core.config import convert

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from longhaul.app.bench.training import measure_run
+from longhaul.app.bench.training import IterationTimer, measure_run
 from longhaul.app.build.config import RunConfig
 from longhaul.core.control import Progress
 from longhaul.core.errors import ConfigError, EnvError
@@ -28,6 +28,26 @@ import sys
 from importlib.util import find_spec
 print(", ".join(name for name in sys.argv[1:] if find_spec(name) is None))
 """
+
+
+class CpuStopwatch(IterationTimer):
+    """Also measures CPU time, including that of threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cpu: list[float] = []
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Record both times."""
+        self._cpu.append(time.process_time())
+        return super().__call__(progress)
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """Steps per second and per CPU-second since the first iteration ended."""
+        wall = self.steps_per_second
+        moved = self.marks[-1][1] - self.marks[1][1]
+        return wall, moved / (self._cpu[-1] - self._cpu[1])
 
 
 def isolated(python: Path, script: str) -> list[str]:

@@ -16,7 +16,7 @@ READ = ("src", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples
 SUFFIXES = (".py", ".md", ".toml", ".js", ".html")
 LEFT_OUT = ("docs/tools/phrases.py", "docs/reference/", "web/static/uPlot")
 INSTEAD = {
-    r"\b(tell|tells|told|telling)\b": "report, warn, print, log, show",
+    r"(?<!\.)\b(tell|tells|told|telling)\b": "report, warn, print, log, show",
     r"\bso that\b": "a full stop, or 'so'",
     r"\b(whoever|nobody|somebody)\b": "the component or person that is meant",
     r"\bof (its|their|your|his) own\b": "separate",

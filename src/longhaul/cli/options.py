@@ -84,7 +84,7 @@ RequireGpu = Annotated[
 Report = Annotated[
     bool,
     typer.Option(
-        "--report/--no-report", help="Write films, plots and a report when training ends."
+        "--report/--no-report", help="Write films, plots and a report when the run finishes."
     ),
 ]
 Track = Annotated[

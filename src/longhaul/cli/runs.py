@@ -179,7 +179,7 @@ def study(
     episodes: Annotated[int, typer.Option(help="Episodes to replay.")] = 6,
 ) -> None:
     """Record what a trained policy did, step by step, in episodes of its evaluation."""
-    from longhaul.app.artifacts.records import StudyRequest, study_run
+    from longhaul.app.artifacts.records import study_run
     from longhaul.app.evaluation.load import Run
 
-    typer.echo(study_run(Run(run), StudyRequest(checkpoint, episodes)))
+    typer.echo(study_run(Run(run), checkpoint, episodes))

@@ -144,6 +144,16 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by dotted key as nested tables."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        for part in reversed(key.split(".")):
+            value = {part: value}
+        found = merge(found, value)
+    return found
+
+
 def value_words(value: object) -> str:
     """Return a value as TOML writes it; one that is absent is nothing."""
     if value is None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from longhaul.app.artifacts.records import StudyRequest, play_back, spread, study, study_run
+from longhaul.app.artifacts.records import play_back, spread, study, study_run
 from longhaul.app.evaluation.evaluate import played_cases
 from longhaul.app.evaluation.load import Agent, Run
 from longhaul.core.errors import ConfigError
@@ -61,6 +61,6 @@ def test_a_task_makes_files_of_what_it_is_shown(run: RunDirectory, trained: Agen
 
 def test_a_task_without_studies_says_so(run: RunDirectory) -> None:
     with pytest.raises(ConfigError, match="has no studies"):
-        study_run(Run(run), StudyRequest())
+        study_run(Run(run))
     with pytest.raises(ConfigError, match="--episodes must be at least 1"):
-        study_run(Run(run), StudyRequest(episodes=0))
+        study_run(Run(run), episodes=0)

@@ -43,10 +43,10 @@ def test_the_copied_tests_pass_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("Corridor", "cannot name a task"),
-        ("class", "cannot name a task"),
-        ("../out", "cannot name a task"),
-        ("fish", "there is a task 'fish' already"),
+        ("Corridor", "invalid task name"),
+        ("class", "invalid task name"),
+        ("../out", "invalid task name"),
+        ("fish", "task 'fish' already exists"),
         ("there", "exists; choose another name"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.app.artifacts.records import StudyRequest, study_run
+from longhaul.app.artifacts.records import study_run
 from longhaul.app.bench.training import measure_rollouts
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.evaluation.evaluate import EvaluationRequest, evaluate_run
@@ -53,7 +53,7 @@ def trained(example: str, root: Path) -> tuple[Path, SuiteReport]:
 
 
 def specialization(run: Path) -> dict[str, Any]:
-    study_run(Run(run), StudyRequest(episodes=STUDIED))
+    study_run(Run(run), episodes=STUDIED)
     found: dict[str, Any] = json.loads((run / "evaluations" / SUMMARY_FILE).read_bytes())
     return found
 

@@ -124,14 +124,14 @@ def film_cases(
     for rank, case in enumerate(choose(cases, request.episode, request.count), start=1):
         path = request.path(run, agent, case, rank)
         is_gif = path.suffix.lower() == ".gif"
-        reel = EpisodeFilm(agent, case, notes, stride=GIF_STRIDE if is_gif else 1)
+        episode = EpisodeFilm(agent, case, notes, stride=GIF_STRIDE if is_gif else 1)
         rate = FRAMES_PER_SECOND / 2 if is_gif else FRAMES_PER_SECOND
         with storage_errors(path):
-            film = encode(reel.frames(), path, frames_per_second=rate)
+            film = encode(episode.frames(), path, frames_per_second=rate)
             keep_film_note(
                 run.directory, path, caption(case, request.episode, rank, agent, len(cases))
             )
-        made.append(FilmedEpisode(film, case, reel.same))
+        made.append(FilmedEpisode(film, case, episode.same))
     return tuple(made)
 
 
@@ -155,7 +155,7 @@ class EpisodeFilm:
     def __init__(
         self, agent: Agent, case: PlayedCase, notes: Mapping[str, str], *, stride: int = 1
     ) -> None:
-        self._trained = agent
+        self._agent = agent
         self._case = case
         self._notes = notes
         self._stride = max(stride, math.ceil(case.episode.length / MOST_FRAMES))
@@ -174,7 +174,7 @@ class EpisodeFilm:
 
     def scenes(self) -> Iterator[tuple[Picture, Caption, Moment]]:
         """Yield every n-th moment with its picture and caption."""
-        agent = self._trained
+        agent = self._agent
         with closing(self._replay(agent.replay_settings)) as replay:
             captions = CaptionWriter(replay.spec, self._notes, agent.policy.shown_names)
             for moment in replay.moments():
@@ -188,7 +188,7 @@ class EpisodeFilm:
                 yield picture, caption, moment
 
     def _is_shown(self, moment: Moment) -> bool:
-        closely = self._trained.config.report.film_closely
+        closely = self._agent.config.report.film_closely
         stride = max(self._stride, HURRY if 0 < closely < moment.step else 1)
         return moment.step % stride == 0 or moment.ending is not None
 
@@ -198,7 +198,7 @@ class EpisodeFilm:
         The evaluation may have batched thousands of rows. With fewer rows, floating-point sums may
         differ and change an action, so the smaller replay is tried first.
         """
-        envs, policy, scenario = self._case.envs, self._trained.policy, self._case.scenario
+        envs, policy, scenario = self._case.envs, self._agent.policy, self._case.scenario
         if scenario.company * envs.spec.rows > MANY_ROWS:
             alone = replace(scenario, company=1, place=0)
             with closing(Replay(envs, policy, settings, alone)) as trial:
@@ -209,10 +209,10 @@ class EpisodeFilm:
     def heading(self) -> Heading:
         """Return the heading above the panel."""
         episode = self._case.episode
-        steps = self._trained.progress.env_steps
+        steps = self._agent.progress.env_steps
         drawn = "" if self._case.scenario.draws is None else ", sampled actions"
         return Heading(
-            self._trained.task.name,
+            self._agent.task.name,
             (
                 f"after {steps:,} steps of training",
                 f"evaluation episode {self._case.number}{drawn}",
@@ -253,10 +253,10 @@ def play_live(run: Run, request: FilmRequest, console: Console) -> str:
     line = ""
     cases = played_cases(run, agent, suite=request.suite)
     for case in choose(cases, request.episode, request.count):
-        reel = EpisodeFilm(agent, case, notes)
+        episode = EpisodeFilm(agent, case, notes)
         with Live(console=console, auto_refresh=False, transient=False) as live:
             due = time.monotonic()
-            for picture, caption, moment in reel.scenes():
+            for picture, caption, moment in episode.scenes():
                 small = fit(picture, columns=console.width, lines=max(console.height - 3, 4))
                 line = "   ".join(f"{name} {figure}" for name, figure in caption.facts)
                 live.update(Group(half_blocks(small), Text(line, overflow="ellipsis")))
@@ -295,8 +295,8 @@ class EvaluationFilms(RunListener):
             worst = choose(cases, "worst", agent.config.report.film_evaluations)
             for rank, case in enumerate(worst, start=1):
                 film = self._run.directory.media / training_film(progress, rank, case.episode.seed)
-                reel = EpisodeFilm(agent, case, {})
-                encode(reel.frames(), film, frames_per_second=FRAMES_PER_SECOND)
+                episode = EpisodeFilm(agent, case, {})
+                encode(episode.frames(), film, frames_per_second=FRAMES_PER_SECOND)
                 keep_film_note(
                     self._run.directory, film, caption(case, "worst", rank, agent, len(cases))
                 )

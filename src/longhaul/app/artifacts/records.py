@@ -225,23 +225,15 @@ EPISODES = 6
 """Default number of replayed episodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class StudyRequest:
-    """Which policy to study, and in how many episodes."""
-
-    checkpoint: str = "latest"
-    episodes: int = EPISODES
-
-
 @with_env_output("study")
-def study_run(run: Run, request: StudyRequest) -> str:
+def study_run(run: Run, checkpoint: str = "latest", episodes: int = EPISODES) -> str:
     """Write the task's study of a checkpoint to `evaluations/`; return the files."""
-    if request.episodes < 1:
-        raise ConfigError(f"--episodes must be at least 1, not {request.episodes}")
-    agent = run.agent(request.checkpoint)
+    if episodes < 1:
+        raise ConfigError(f"--episodes must be at least 1, not {episodes}")
+    agent = run.agent(checkpoint)
     if agent.task.study is None:
         raise ConfigError(f"task {agent.task.name!r} has no studies")
-    made = study(agent, agent.task.study, played_cases(run, agent), count=request.episodes)
+    made = study(agent, agent.task.study, played_cases(run, agent), count=episodes)
     written = _write(run.directory.evaluations, made)
     return "\n".join(f"study     {file}" for file in written)
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from longhaul.app.artifacts.films import FilmRequest, film_cases
-from longhaul.app.artifacts.records import SnapshotRequest, StudyRequest, snapshot_run, study_run
+from longhaul.app.artifacts.records import SnapshotRequest, snapshot_run, study_run
 from longhaul.app.build.sources import differences, find_kind, from_values, read_preset, to_values
 from longhaul.app.evaluation.evaluate import played_cases
 from longhaul.app.evaluation.load import Run
@@ -154,8 +154,7 @@ class Artifacts:
             shots = SnapshotRequest(config.snapshots, config.snapshot_step, config.snapshot_seed)
             self._attempt("snapshots", lambda: snapshot_run(run, shots))
         if checkpoint and config.study and run.task.study is not None:
-            request = StudyRequest(checkpoint, config.study)
-            self._attempt("study", lambda: study_run(run, request))
+            self._attempt("study", lambda: study_run(run, checkpoint, config.study))
 
     def write_report(self) -> None:
         """Write plots, page and notebook."""

@@ -67,40 +67,20 @@ class IterationTimer:
     """
 
     def __init__(self) -> None:
-        self._marks: list[tuple[float, int]] = []
+        self.marks: list[tuple[float, int]] = []
 
     def __call__(self, progress: Progress) -> str | None:
         """Record the time."""
-        self._marks.append((time.perf_counter(), progress.env_steps))
+        self.marks.append((time.perf_counter(), progress.env_steps))
         return None
 
     @property
     def steps_per_second(self) -> float:
         """Steps over seconds since the first iteration ended."""
-        if len(self._marks) < 3:
+        if len(self.marks) < 3:
             raise too_few_steps()
-        (began, before), (ended, after) = self._marks[1], self._marks[-1]
+        (began, before), (ended, after) = self.marks[1], self.marks[-1]
         return (after - before) / (ended - began)
-
-
-class CpuStopwatch(IterationTimer):
-    """Also measures CPU time, including that of threads."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._cpu: list[float] = []
-
-    def __call__(self, progress: Progress) -> str | None:
-        """Record both times."""
-        self._cpu.append(time.process_time())
-        return super().__call__(progress)
-
-    @property
-    def rates(self) -> tuple[float, float]:
-        """Steps per second and per CPU-second since the first iteration ended."""
-        wall = self.steps_per_second
-        moved = self._marks[-1][1] - self._marks[1][1]
-        return wall, moved / (self._cpu[-1] - self._cpu[1])
 
 
 def too_few_steps() -> ConfigError:

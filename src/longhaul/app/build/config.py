@@ -165,15 +165,16 @@ def overlay(
 def _moved(table: Mapping[str, Any], before: object, after: object) -> dict[str, Any]:
     """Return a controller's table with start and end scaled by the ratio of the two values."""
     begins_there = table.get("kind") in BEGINNING and table.get("start", before) == before
-    if not begins_there or not _is_number(before) or not _is_number(after):
+    if not begins_there or not is_number(before) or not is_number(after):
         return dict(table)
     moved = {**table, "start": after}
-    if _is_number(table.get("end")) and before:
+    if is_number(table.get("end")) and before:
         moved["end"] = table["end"] * (after / before)  # type: ignore[operator]  # both are numbers
     return moved
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether a value is a number; booleans are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

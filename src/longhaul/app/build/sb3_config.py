@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from longhaul.core.config import merge
+from longhaul.core.config import merge, unflatten
 from longhaul.core.errors import ConfigError
 
 OURS = {
@@ -37,10 +37,9 @@ DEFAULTS: dict[str, Any] = {
     "max_grad_norm": 0.5,
     "policy": "MlpPolicy",
 }
-"""Of `stable_baselines3.PPO`."""
+"""The defaults of `stable_baselines3.PPO`."""
 ONLY_THERE = ("n_envs", "n_timesteps", "n_steps", "batch_size", "n_epochs")
-"""Keys that no config of ours has at its top level."""
-WHOLE = ("n_envs", "n_timesteps", "n_steps", "batch_size", "n_epochs")
+"""Keys that longhaul's configs do not have at the top level; all are whole numbers."""
 NETWORKS: dict[str, dict[str, Any]] = {
     "MlpPolicy": {"hidden": [64, 64], "activation": "tanh"},
     "MlpLstmPolicy": {"hidden": [64, 64], "activation": "tanh", "core": "lstm", "core_size": 256},
@@ -48,7 +47,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "MultiInputPolicy": {},
 }
 LINEAR = "lin_"
-"""What the zoo writes before a value that falls to 0 over the run."""
+"""The zoo's prefix for a value that falls linearly to 0 over the run."""
 
 
 def is_sb3(values: Mapping[str, Any]) -> bool:
@@ -57,7 +56,7 @@ def is_sb3(values: Mapping[str, Any]) -> bool:
 
 
 def from_sb3(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values under our keys; refuse those that have no counterpart."""
+    """Return the values under longhaul's keys; raise for keys without a counterpart."""
     found: dict[str, Any] = {}
     schedule: list[dict[str, Any]] = []
     for key, value in {**DEFAULTS, **values}.items():
@@ -67,13 +66,13 @@ def from_sb3(values: Mapping[str, Any]) -> dict[str, Any]:
             found = merge(found, _normalized(value))
         elif key in OURS:
             number, falls = _number(key, value)
-            found = merge(found, _nested(OURS[key], number))
+            found = merge(found, unflatten({OURS[key]: number}))
             if falls:
                 schedule.append({"kind": "ramp", "name": key, "setting": OURS[key]})
         else:
             raise ConfigError(
                 f"the config has Stable-Baselines3's names, and {key!r} has no counterpart here; "
-                f"leave it out, or use our names (known: {', '.join(sorted(OURS))}, normalize)"
+                f"remove it, or use longhaul's names (known: {', '.join(sorted(OURS))}, normalize)"
             )
     return {**found, "schedule": schedule}
 
@@ -85,7 +84,7 @@ def _network(name: Any) -> dict[str, Any]:
 
 
 def _normalized(value: Any) -> dict[str, Any]:
-    """Return what `normalize = true`, or a table with `norm_obs` and `norm_reward`, means."""
+    """Return our keys for `normalize`: a boolean, or a table with `norm_obs`, `norm_reward`."""
     chosen = value if isinstance(value, Mapping) else {"norm_obs": value, "norm_reward": value}
     return {
         "policy": {"normalize_observations": chosen.get("norm_obs", True)},
@@ -100,13 +99,8 @@ def _number(key: str, value: Any) -> tuple[Any, bool]:
         try:
             value = float(value.removeprefix(LINEAR))
         except ValueError:
-            raise ConfigError(f"{key} = {value!r} is neither a number nor 'lin_' and one") from None
-    whole = key in WHOLE and isinstance(value, float) and value.is_integer()
+            raise ConfigError(
+                f"{key} = {value!r} must be a number, or 'lin_' followed by a number"
+            ) from None
+    whole = key in ONLY_THERE and isinstance(value, float) and value.is_integer()
     return (int(value) if whole else value), falls
-
-
-def _nested(path: str, value: Any) -> dict[str, Any]:
-    for part in reversed(path.split(".")):
-        value = {part: value}
-    assert isinstance(value, dict)
-    return value

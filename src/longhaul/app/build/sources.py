@@ -22,7 +22,7 @@ from longhaul.app.build.config import (
     with_starts,
 )
 from longhaul.app.build.sb3_config import from_sb3, is_sb3
-from longhaul.core.config import convert, flatten, merge, value_words
+from longhaul.core.config import convert, flatten, merge, unflatten, value_words
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.plugins import load_entry
 from longhaul.learn.registry import config_class, foreign_keys
@@ -254,23 +254,7 @@ def parse_override(text: str) -> dict[str, Any]:
         parsed: Any = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value
-    return nested(key.strip(), parsed)
-
-
-def nested(key: str, value: Any) -> dict[str, Any]:
-    """Return `value` inside the tables that a dotted key names."""
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    assert isinstance(value, dict), "a key has at least one part"
-    return value
-
-
-def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by dotted key as nested tables."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        found = merge(found, nested(key, value))
-    return found
+    return unflatten({key.strip(): parsed})
 
 
 def differences(

@@ -22,7 +22,7 @@ from longhaul.app.build.components import (
     build_task,
     checkpoint_config,
 )
-from longhaul.app.build.config import RunConfig
+from longhaul.app.build.config import RunConfig, is_number
 from longhaul.app.build.memory import fix_torch
 from longhaul.app.build.sources import from_values, read_toml, to_values
 from longhaul.app.build.text import last_line
@@ -137,7 +137,7 @@ class Run:
         `iteration` and `env_steps` are always included; without names, all metrics are.
         """
         rows = read_metrics(self.directory).rows
-        known = sorted({key for row in rows for key, value in row.items() if _is_number(value)})
+        known = sorted({key for row in rows for key, value in row.items() if is_number(value)})
         for name in names:
             if name not in known:
                 raise ConfigError(f"{self.path} has no metric {name!r}{suggestion(name, known)}")
@@ -147,14 +147,10 @@ class Run:
     def evaluate(
         self, *, checkpoint: str = "latest", episodes: int = 50, seed: int | None = None
     ) -> Evaluated | SuiteReport:
-        """Return the figures of a checkpoint over fixed episodes, and keep them in the run."""
+        """Evaluate a checkpoint on fixed episodes, and store the result in the run."""
         from longhaul.app.evaluation.evaluate import EvaluationRequest, evaluate_run
 
         return evaluate_run(self, EvaluationRequest(checkpoint, episodes, seed))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 @dataclass(slots=True)

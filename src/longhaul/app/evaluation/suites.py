@@ -80,21 +80,20 @@ def measure_suites(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Opponent:
-    name: str
-    episodes: tuple[Episode, ...]
+Opponent = tuple[str, tuple[Episode, ...]]
+"""The name of a policy and its episodes."""
 
 
 def _result(
     suite: Suite,
     episodes: tuple[Episode, ...],
     references: Mapping[str, tuple[Episode, ...]],
-    opponent: _Opponent | None,
+    opponent: Opponent | None,
 ) -> SuiteResult:
     paired: tuple[Paired, ...] = ()
     if opponent is not None:
-        paired = (compare(episodes, opponent.episodes, suite.score, against=opponent.name),)
+        name, theirs = opponent
+        paired = (compare(episodes, theirs, suite.score, against=name),)
     return SuiteResult(
         suite=suite.name,
         metrics=suite_figures(suite, episodes),
@@ -117,25 +116,25 @@ def _opponent(
     suite: Suite,
     references: Mapping[str, tuple[Episode, ...]],
     against: str,
-) -> _Opponent:
+) -> Opponent:
     """Return the opponent: a run, a checkpoint of this run, or a reference policy."""
     if RunDirectory(Path(against)).config.is_file():
         other = Run(against).agent("latest")
         if other.task.name != agent.task.name:
             raise ConfigError(f"--against {against} is a run of {other.task.name!r}")
-        return _Opponent(against, play_suite(other, suite))
+        return (against, play_suite(other, suite))
     try:
         earlier = run.agent(against)
     except CheckpointError as error:
         references = references or suite.references()
         if against in references:
-            return _Opponent(against, references[against])
+            return (against, references[against])
         raise ConfigError(
             f"--against {against!r} is not a run, a checkpoint of this run or a reference policy "
             f"({error}; reference policies: {', '.join(references) or 'none'})"
         ) from error
     earlier.config = agent.config
-    return _Opponent(earlier.checkpoint, play_suite(earlier, suite))
+    return (earlier.checkpoint, play_suite(earlier, suite))
 
 
 TRAINED = "trained"

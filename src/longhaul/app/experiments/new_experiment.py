@@ -17,9 +17,8 @@ from longhaul.app.build.sources import (
     put_on,
     read_preset,
     resolve,
-    unflatten,
 )
-from longhaul.core.config import merge
+from longhaul.core.config import merge, unflatten
 from longhaul.core.errors import ConfigError
 from longhaul.report import summary as words
 from longhaul.report.notebook import ASKED, section

@@ -8,7 +8,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TextIO
+from typing import Any, TextIO
 
 from longhaul.app.build.env_output import notify_prints, own_streams
 from longhaul.core.control import Progress
@@ -67,6 +67,15 @@ def choose_display(*, as_json: bool, quiet: bool) -> Display:
     return display
 
 
+def guarded(name: str) -> Callable[..., None]:
+    """Return a method that calls the shown display's method of this name."""
+
+    def call(self: Unfailing, *args: Any, **kwargs: Any) -> None:
+        self.call(name, *args, **kwargs)
+
+    return call
+
+
 class Unfailing(Display):
     """A display that shows nothing more once its output fails, while training continues.
 
@@ -77,37 +86,21 @@ class Unfailing(Display):
         self.shown = display
         self._stream = stream
 
-    def open(self, title: str, *, total: int, score: str = MEAN_RETURN) -> None:
-        """Open the display."""
-        self._show(lambda: self.shown.open(title, total=total, score=score))
-
-    def write(self, progress: Progress, metrics: Metrics) -> None:
-        """Show one iteration."""
-        self._show(lambda: self.shown.write(progress, metrics))
-
-    def stage(self, name: str) -> None:
-        """Show the current stage."""
-        self._show(lambda: self.shown.stage(name))
-
-    def advance(self, stage: str, done: int, total: int) -> None:
-        """Show how many episodes of a long stage are done."""
-        self._show(lambda: self.shown.advance(stage, done, total))
+    open = guarded("open")
+    write = guarded("write")
+    stage = guarded("stage")
+    advance = guarded("advance")
+    hint = guarded("hint")
+    close = guarded("close")
 
     def notice(self, text: str) -> None:
         """Show one message."""
-        self._show(lambda: self.shown.notice(without_controls(text)))
+        self.call("notice", without_controls(text))
 
-    def hint(self, progress: Progress, hint: Hint) -> None:
-        """Show a hint."""
-        self._show(lambda: self.shown.hint(progress, hint))
-
-    def close(self) -> None:
-        """Leave the last state on the screen."""
-        self._show(self.shown.close)
-
-    def _show(self, show: Callable[[], None]) -> None:
+    def call(self, name: str, *args: Any, **kwargs: Any) -> None:
+        """Call a method of the shown display, and replace that if its output fails."""
         try:
-            show()
+            getattr(self.shown, name)(*args, **kwargs)
         except (OSError, ValueError) as error:
             if isinstance(error, ValueError) and not self._stream.closed:
                 raise

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from longhaul.app.artifacts.records import StudyRequest, study_run
+from longhaul.app.artifacts.records import study_run
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.evaluation.load import Run
 from longhaul.app.session.options import SessionOptions
@@ -159,7 +159,7 @@ def test_every_figure_is_drawn_from_a_run_of_twenty_games(tmp_path: Path) -> Non
     run = trained(
         tmp_path, *scaled(20, 100, 4), "evaluate.final_episodes=4", "options.eval_episodes=4"
     )
-    study_run(Run(run), StudyRequest(episodes=3))
+    study_run(Run(run), episodes=3)
     drawn = {one.chart.name for one in write_plots(gather(run.path))}
     assert drawn >= {
         "expert-weights",

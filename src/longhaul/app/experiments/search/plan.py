@@ -21,7 +21,6 @@ from longhaul.app.build.sources import (
     read_toml,
     resolve,
     to_values,
-    unflatten,
 )
 from longhaul.app.experiments.jobs import HERE, TrialPlace
 from longhaul.app.experiments.search.space import (
@@ -32,7 +31,7 @@ from longhaul.app.experiments.search.space import (
     read_space,
 )
 from longhaul.app.session.start import build_checked
-from longhaul.core.config import flatten, merge
+from longhaul.core.config import flatten, merge, unflatten
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.task import Task
 from longhaul.runs.directory import slug
