@@ -8,6 +8,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Alias, Metric, Metrics, Panel
@@ -92,7 +94,7 @@ METRICS = (
 
 
 OLD_NAMES = tuple(
-    Alias(old, kind=kind, **row)
+    msgspec.convert({"old": old, "kind": kind, **row}, Alias)
     for kind, rows in tomllib.loads(
         (Path(__file__).parent / "old_names.toml").read_text("utf-8")
     ).items()
