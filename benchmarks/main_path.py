@@ -40,13 +40,16 @@ def is_importing(frame: FrameType | None) -> bool:
     return False
 
 
-def measure(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Train; return the frames from `main` to the loop and the files with called functions."""
+def measure(arguments: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """Train; return the frames from `main` to the loop, files up to its end, and after."""
     files: set[str] = set()
+    trained: set[str] = set()
     to_loop: list[str] = []
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
+        if event == "return" and (code.co_filename, code.co_name) == LOOP:
+            trained.update(files)
         if event != "call" or not code.co_filename.startswith(SOURCE):
             return
         if not to_loop and (code.co_filename, code.co_name) == LOOP:
@@ -65,14 +68,15 @@ def measure(arguments: list[str]) -> tuple[list[str], list[str]]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return to_loop, sorted(file.removeprefix(SOURCE) for file in files)
+    shown = [
+        sorted(name.removeprefix(SOURCE) for name in one) for one in (trained, files - trained)
+    ]
+    return to_loop, *shown
 
 
 if __name__ == "__main__":
-    frames, files = measure(sys.argv[1:] or ["fish"])
+    frames, trained, after = measure(sys.argv[1:] or ["fish"])
     lines = [f"frames from main to the loop: {len(frames)}", *(f"  {one}" for one in frames)]
-    lines += [
-        f"files with a function that was called: {len(files)}",
-        *(f"  {one}" for one in files),
-    ]
+    lines += [f"files up to the end of the loop: {len(trained)}", *(f"  {one}" for one in trained)]
+    lines += [f"files for evaluation, films, report: {len(after)}", *(f"  {one}" for one in after)]
     sys.stdout.write("\n".join(lines) + "\n")
