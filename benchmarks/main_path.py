@@ -68,10 +68,12 @@ def measure(arguments: list[str]) -> tuple[list[str], list[str], list[str]]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    shown = [
-        sorted(name.removeprefix(SOURCE) for name in one) for one in (trained, files - trained)
-    ]
-    return to_loop, *shown
+    return to_loop, shown(trained), shown(files - trained)
+
+
+def shown(files: set[str]) -> list[str]:
+    """Return the files relative to the source, sorted."""
+    return sorted(name.removeprefix(SOURCE) for name in files)
 
 
 if __name__ == "__main__":
