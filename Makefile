@@ -51,6 +51,7 @@ lint: .venv/ready-dev ## format, lint, spelling, types and layers, without the t
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/codespell
+	@$(BIN)/python -m docs.tools.phrases
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 

@@ -203,7 +203,7 @@ class GuardedOptimizer:
             self.guard.roll_back(fault or "")
             metrics["fault/rollbacks"] = 1.0
         elif self._norms:
-            self.guard.fulfil()
+            self.guard.fulfill()
             metrics["train/grad_norm"] = fmean(self._norms)
         metrics["train/n_updates"] = float(self._updates)
         return metrics
@@ -264,7 +264,7 @@ class UpdateGuard:
         """Record a finite optimizer step."""
         self.bad_updates = 0
 
-    def fulfil(self) -> None:
+    def fulfill(self) -> None:
         """Record a rollout that was learned from."""
         self.bad_rollouts = 0
         self.learning_rate_factor = min(1.0, self.learning_rate_factor * _RECOVERY)

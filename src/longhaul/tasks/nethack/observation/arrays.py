@@ -41,7 +41,7 @@ CLOSED_OFF, OPEN, STRAIGHT = range(3)
 # The status line, by what NLE calls its columns; glyphs.py refuses a game that differs.
 X, Y = 0, 1
 STRENGTH, DEXTERITY, CONSTITUTION, INTELLIGENCE, WISDOM, CHARISMA = 3, 4, 5, 6, 7, 8
-SCORE, HP, HP_MAX, DEPTH, GOLD, ENERGY, ENERGY_MAX, ARMOUR = 9, 10, 11, 12, 13, 14, 15, 16
+SCORE, HP, HP_MAX, DEPTH, GOLD, ENERGY, ENERGY_MAX, ARMOR = 9, 10, 11, 12, 13, 14, 15, 16
 EXPERIENCE_LEVEL, EXPERIENCE, TURN, HUNGER, BURDEN, DUNGEON, DUNGEON_LEVEL = range(18, 25)
 CONDITION, ALIGNMENT = 25, 26
 
@@ -270,7 +270,7 @@ class Knowledge(NamedTuple):
 
 
 # Columns of `Knowledge.classes`.
-C_WEAPON, C_ARMOUR, C_RING, C_AMULET, C_TOOL, C_FOOD, C_POTION, C_SCROLL, C_BOOK, C_WAND = range(10)
+C_WEAPON, C_ARMOR, C_RING, C_AMULET, C_TOOL, C_FOOD, C_POTION, C_SCROLL, C_BOOK, C_WAND = range(10)
 CLASSES_NAMED = 10
 
 # Columns of `Knowledge.conditions`.

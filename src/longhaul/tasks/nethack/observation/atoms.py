@@ -5,13 +5,13 @@ from __future__ import annotations
 from longhaul.core.env import Array
 from longhaul.envs.native.jit import kernel
 from longhaul.tasks.nethack.observation.arrays import (
-    ARMOUR,
+    ARMOR,
     ASKS_CONFIRMATION,
     ASKS_DIRECTION,
     ASKS_ITEM,
     BURDEN,
     C_AMULET,
-    C_ARMOUR,
+    C_ARMOR,
     C_BOOK,
     C_FOOD,
     C_POTION,
@@ -160,8 +160,8 @@ def _write_body(status: Array, numbers: Array, atoms: Array) -> None:
 def _write_strength(status: Array, conditions: Array, atoms: Array) -> None:
     atoms[STRENGTH] = status[ENERGY] >= SPELL_ENERGY
     atoms[STRENGTH + 1] = status[GOLD] > 0
-    atoms[STRENGTH + 2] = status[ARMOUR] >= 7
-    atoms[STRENGTH + 3] = status[ARMOUR] <= 2
+    atoms[STRENGTH + 2] = status[ARMOR] >= 7
+    atoms[STRENGTH + 3] = status[ARMOR] <= 2
     level = status[EXPERIENCE_LEVEL]
     atoms[STRENGTH + 4 + (0 if level <= 2 else 1 if level <= 5 else 2)] = 1
     atoms[STRENGTH + 7] = status[BURDEN] > 0
@@ -180,7 +180,7 @@ def _write_pack(screen: Screen, classes: Array, traits: Array, atoms: Array) -> 
         elif item == classes[C_WEAPON]:
             atoms[PACK + 2] = 1
             atoms[PACK + 3] |= traits[screen.item_glyphs[place]] & THROWN != 0
-        elif item == classes[C_ARMOUR]:
+        elif item == classes[C_ARMOR]:
             atoms[PACK + 4] = 1
         elif item == classes[C_RING] or item == classes[C_AMULET]:
             atoms[PACK + 9] = 1

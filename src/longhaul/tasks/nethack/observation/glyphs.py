@@ -245,7 +245,7 @@ _STATUS = {
     "GOLD": arrays.GOLD,
     "ENE": arrays.ENERGY,
     "ENEMAX": arrays.ENERGY_MAX,
-    "AC": arrays.ARMOUR,
+    "AC": arrays.ARMOR,
     "XP": arrays.EXPERIENCE_LEVEL,
     "EXP": arrays.EXPERIENCE,
     "TIME": arrays.TURN,
@@ -292,7 +292,7 @@ def _item_classes() -> Array:
     found = np.zeros(CLASSES_NAMED, np.int64)
     for place, name in (
         (arrays.C_WEAPON, "WEAPON"),
-        (arrays.C_ARMOUR, "ARMOR"),
+        (arrays.C_ARMOR, "ARMOR"),
         (arrays.C_RING, "RING"),
         (arrays.C_AMULET, "AMULET"),
         (arrays.C_TOOL, "TOOL"),

@@ -8,7 +8,7 @@ from longhaul.core.env import Array
 from longhaul.envs.native.jit import kernel
 from longhaul.tasks.nethack.observation.arrays import (
     ALIGNMENT,
-    ARMOUR,
+    ARMOR,
     ASKS_CONFIRMATION,
     ASKS_DIRECTION,
     ASKS_ITEM,
@@ -98,7 +98,7 @@ def _write_body(status: Array, state: Array) -> None:
     state[2] = math.log2(1.0 + status[HP_MAX]) / 8.0
     state[3] = status[ENERGY] / max(status[ENERGY_MAX], 1)
     state[4] = clipped(status[ENERGY] / 20.0)
-    state[5] = clipped((10.0 - status[ARMOUR]) / 20.0)
+    state[5] = clipped((10.0 - status[ARMOR]) / 20.0)
     state[6] = clipped(status[EXPERIENCE_LEVEL] / 14.0)
     state[7] = math.log2(1.0 + max(status[EXPERIENCE], 0)) / 16.0
     state[8] = clipped(status[DEPTH] / 10.0)
