@@ -125,7 +125,7 @@ KEYS = (
     ("policy.hidden=64", "policy.hidden: expected array"),
     ("policy.hidden=[0]", "policy.hidden"),
     ("policy.core=grue", "did you mean 'gru'"),
-    ("policy.trunk=nature", "reads images"),
+    ("policy.trunk=nature", "needs images"),
     ("learn.algorithm=sac", "there is no choice 'sac' (choices: ppo, vtrace)"),
     ("learn.learning_rate=-1", "learn.learning_rate = -1.0 must be above 0"),
     ("learn.learning_rate=nan", "learn.learning_rate = nan must be a finite number above 0"),

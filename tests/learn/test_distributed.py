@@ -40,7 +40,7 @@ class Table:
 
 
 @dataclass
-class Member:
+class Member(LearnerGroup):
     """One of a team of threads."""
 
     rank: int

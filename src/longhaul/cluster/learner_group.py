@@ -19,11 +19,12 @@ from longhaul.core.parts import LearnerProtocol
 from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
+from longhaul.learn.distributed import LearnerGroup
 
 PATIENCE = timedelta(hours=24)  # a rollout may take long; a dead leader is noticed at once
 
 
-class ProcessGroup:
+class ProcessGroup(LearnerGroup):
     """Learners of torch's process group; sums are the same, bit for bit, in every process."""
 
     def __init__(self, rank: Rank) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,38 +12,23 @@ from torch import Tensor, nn
 from longhaul.learn.losses import normalized
 
 
-class LearnerGroup(Protocol):
-    """The learners that share one run's minibatches; all of them take the same steps."""
+class LearnerGroup:
+    """The learners that share one run's minibatches and take the same steps; by itself, one."""
 
     @property
     def size(self) -> int:
         """Number of learners."""
+        return 1
 
     def part(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return this learner's part of a minibatch, possibly empty; the parts add up to it."""
+        return items
 
     def add_up(self, tensors: Sequence[Tensor]) -> None:
         """Replace every tensor by its sum over the group, bit-equal in all learners."""
 
 
-@dataclass(frozen=True, slots=True)
-class SingleLearner:
-    """A group of one; nothing is exchanged."""
-
-    @property
-    def size(self) -> int:
-        """One."""
-        return 1
-
-    def part(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return all of it."""
-        return items
-
-    def add_up(self, tensors: Sequence[Tensor]) -> None:
-        """Leave the tensors as they are."""
-
-
-SINGLE = SingleLearner()
+SINGLE = LearnerGroup()
 
 
 def normalized_by(group: LearnerGroup, advantage: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from longhaul.nets.encoder import (
     image_parts,
     module_name,
 )
-from longhaul.nets.heads import Head, ValueHead, action_head
+from longhaul.nets.heads import GaussianHead, Head, ValueHead, action_head
 from longhaul.nets.recurrent import Gru, Lstm, NoCore, SequenceCore
 from longhaul.nets.transformer import Transformer
 
@@ -83,11 +83,14 @@ class ActorCritic(Policy):
         log_prob, entropy = policy_head.evaluate_actions(
             for_policy, sequences.action.flatten(0, 1), mask
         )
+        metrics = {}
+        if isinstance(policy_head, GaussianHead):
+            metrics["policy/std"] = policy_head.log_std.detach().exp().mean()
         return ActionEvaluation(
             log_prob=log_prob.view(shape),
             entropy=entropy.view(shape),
             value=value_head.forward(for_value).view(shape),
-            metrics=policy_head.metrics(),
+            metrics=metrics,
         )
 
     def set_noise(self, seed: int) -> None:

@@ -6,7 +6,6 @@ The layer itself is applied by the body, see `encoder.Outlets`.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from longhaul.core.policy import Generators
 from longhaul.core.spaces import ActionSpec, Continuous, Discrete, MultiDiscrete
-from longhaul.nets.dense import NoisyLinear, linear_layer, refuse_second_derivative
+from longhaul.nets.dense import linear_layer, refuse_second_derivative
 
 
 def uniform_like(outputs: Tensor, generators: Generators) -> Tensor:
@@ -98,32 +97,7 @@ POLICY_GAIN = 0.01
 VALUE_GAIN = 1.0
 
 
-class Head(nn.Module, ABC):
-    """A distribution over actions, given the outputs of its layer."""
-
-    layer: nn.Linear | NoisyLinear
-
-    @abstractmethod
-    def act(
-        self, outputs: Tensor, mask: Tensor | None, generator: Generators | None
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return actions [N, ...], the likeliest without generator, and log-probabilities [N].
-
-        The third value are the masked logits [N, choices]; None for continuous actions.
-        """
-
-    @abstractmethod
-    def evaluate_actions(
-        self, outputs: Tensor, action: Tensor, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the log-probability [N] of recorded actions and the entropy [N]."""
-
-    def metrics(self) -> dict[str, Tensor]:
-        """Return scalars worth watching."""
-        return {}
-
-
-class CategoricalHead(Head):
+class CategoricalHead(nn.Module):
     """One choice; actions are int64 [N]."""
 
     def __init__(self, inputs: int, count: int, *, noise_scale: float = 0.0) -> None:
@@ -133,7 +107,10 @@ class CategoricalHead(Head):
     def act(
         self, outputs: Tensor, mask: Tensor | None, generator: Generators | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return choices, their log-probability and the logits."""
+        """Return actions [N, ...], the likeliest without generator, and log-probabilities [N].
+
+        The third value are the masked logits [N, choices]; None for continuous actions.
+        """
         logits = masked_logits(outputs, mask)
         uniform = None if generator is None else uniform_like(logits, generator)
         return *choose(logits, uniform), logits
@@ -141,11 +118,11 @@ class CategoricalHead(Head):
     def evaluate_actions(
         self, outputs: Tensor, action: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return log-probability and entropy."""
+        """Return the log-probability [N] of recorded actions and the entropy [N]."""
         return evaluate_choice(masked_logits(outputs, mask), action)
 
 
-class MultiDiscreteHead(Head):
+class MultiDiscreteHead(nn.Module):
     """Several independent choices; actions are int64 [N, len(counts)]."""
 
     def __init__(self, inputs: int, counts: tuple[int, ...], *, noise_scale: float = 0.0) -> None:
@@ -179,7 +156,7 @@ class MultiDiscreteHead(Head):
         return log_prob, torch.stack([entropy for _, entropy in found], 1).sum(1)
 
 
-class GaussianHead(Head):
+class GaussianHead(nn.Module):
     """A diagonal Gaussian around a learned mean; actions are float32 [N, size], not clipped.
 
     The env clips what it is given; the log-probability is that of the action before clipping.
@@ -212,13 +189,13 @@ class GaussianHead(Head):
         entropy = self.log_std.sum() + (0.5 * mean.shape[1] + self.constant)
         return log_prob, entropy.expand(mean.shape[0])
 
-    def metrics(self) -> dict[str, Tensor]:
-        """Return the mean standard deviation."""
-        return {"policy/std": self.log_std.detach().exp().mean()}
-
     def _log_prob(self, normal: Tensor) -> Tensor:
         """Return the log-density [N] of actions that lie `normal` deviations off the mean."""
         return normal.square().sum(1).mul(-0.5) - (self.log_std.sum() + self.constant)
+
+
+Head = CategoricalHead | MultiDiscreteHead | GaussianHead
+"""A distribution over actions, given the outputs of its layer."""
 
 
 class ValueHead(nn.Module):

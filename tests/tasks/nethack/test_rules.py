@@ -191,5 +191,5 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_faults(tmp_path: Path) -
     with pytest.raises(ConfigError, match=r"own\.toml: not a TOML file"):
         read_rules(path)
     path.write_text(OWN.replace('pre = ["dying"]', 'pre = ["blind"]', 1))
-    with pytest.raises(ConfigError, match=r"1 faults\):\n- atom dying"):
+    with pytest.raises(ConfigError, match=r"faults \(1\):\n- atom dying"):
         read_rules(path)

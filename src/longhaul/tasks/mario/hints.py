@@ -1,4 +1,4 @@
-"""What a Mario run may say about itself beside the general rules."""
+"""Hints for Mario runs, beside the general ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ HELP_KEY = "options.schedule.help.bootstrap_after"
 
 @dataclass(frozen=True, slots=True)
 class NoForwardProgress:
-    """No episode wins ground, whatever the policy tries."""
+    """No episode makes progress."""
 
     name: str = "no-forward-progress"
     window: int = 10
-    """Iterations with ended episodes in all of which none won ground."""
+    """Iterations with ended episodes in which none made progress."""
     cooldown: int = 200
     """Iterations before it speaks again, twice as many each time."""
     least: float = 16.0
@@ -43,16 +43,16 @@ class NoForwardProgress:
         advice = (
             f"Begin episodes with the script: set {help_key}."
             if script
-            else f"Give them a push: set options.script = 'FORWARD:40' and {help_key}."
+            else f"Set options.script = 'FORWARD:40' and {help_key}."
         )
         return Finding(
             evidence=(
-                f"In the last {self.window} iterations the farthest episode won "
+                f"In the last {self.window} iterations the farthest episode gained "
                 f"{max(farthest):.0f} pixels of new ground; one tile is 16."
             ),
             cause=(
-                "The policy stands, turns back or dies at once, so it never sees what moving on "
-                "pays."
+                "The policy stands, turns back or dies at once, so it never gets the reward for "
+                "progress."
             ),
             advice=advice,
             setting=HELP_KEY,
@@ -62,7 +62,7 @@ class NoForwardProgress:
 
 @dataclass(frozen=True, slots=True)
 class LearnedToStandStill:
-    """Episodes win less ground than at first, and most of them end because Mario stands still."""
+    """Episodes gain less ground than at first, and most end because Mario stands still."""
 
     name: str = "learned-to-stand-still"
     window: int = 10
@@ -72,7 +72,7 @@ class LearnedToStandStill:
     least_share: float = 0.4
     """Share of the episodes that must have ended by standing still."""
     most_progress: float = 0.75
-    """Progress, as a share of what the first iterations won, that counts as lost."""
+    """Share of the first iterations' progress below which progress counts as lost."""
     timed: bool = False
 
     @property
@@ -95,8 +95,8 @@ class LearnedToStandStill:
         return Finding(
             evidence=(
                 f"In the last {self.window} iterations {share:.0%} of the episodes ended because "
-                f"Mario stood still. They win {present:.0f} pixels of new ground on average; the "
-                f"first iterations won {first:.0f}."
+                f"Mario stood still. They gain {present:.0f} pixels of new ground on average; the "
+                f"first iterations gained {first:.0f}."
             ),
             cause="The policy learned that standing still costs less than dying on the way.",
             advice=f"Make dying cheaper: set {DEATH} from {death:g} to {cheaper:g}.",

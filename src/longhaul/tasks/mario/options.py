@@ -36,7 +36,7 @@ class StartOptions:
     """Share of the episodes that begin from a kept place; the setting `mario.hard_share`. 0 keeps
     no places at all."""
     fresh_floor: float = 0.3
-    """Least share of the episodes that begin at the stage's start, whatever changes the setting."""
+    """Least share of the episodes that begin at the stage's start, whatever the setting is."""
     frontier_share: float = 0.5
     """Of the hard starts, the share from the farthest places; the setting `mario.frontier_share`.
     The others are drawn by how many episodes recently ended there."""
@@ -51,8 +51,7 @@ class StartOptions:
     memory: float = 0.98
     """What is left of each stretch's count of ends after every hundred episodes of its stage."""
     adapts: bool = True
-    """Whether the share falls as more of the fresh episodes clear their stage, instead of
-    staying as it is."""
+    """Whether the share falls as more of the fresh episodes clear their stage, or is constant."""
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -93,19 +92,18 @@ class HelpOptions:
     """When episodes begin with the script of the options; forced steps train nothing."""
 
     first_iterations: int = 0
-    """The script is used in the first so many iterations."""
+    """The script is used in the first iterations, this many."""
     bootstrap_after: int = 0
-    """The script is used from this iteration on if no episode has won ground yet; 0: never."""
+    """The script is used from this iteration on if no episode has made progress yet; 0: never."""
     patience: int = 0
-    """The script is used after so many iterations in a row in which no episode won ground; 0:
-    never."""
+    """The script is used after this many iterations in a row without progress; 0: never."""
     plateau_after: int = 0
     """From this iteration on, the script is used when the farthest progress has not grown; 0:
     never."""
     plateau_window: int = 50
     """Iterations over which the farthest progress must have grown."""
     plateau_rest: int = 100
-    """Iterations after such a time before the next one may begin."""
+    """Iterations before the script may be used for a plateau again."""
     iterations: int = 10
     """How long the script is then used."""
     share: float = 1.0
@@ -165,7 +163,7 @@ class StageOptions:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleOptions:
-    """What changes by itself; `[[schedule]]` tables steer everything else."""
+    """What changes automatically; `[[schedule]]` tables change everything else."""
 
     help: HelpOptions = field(default_factory=HelpOptions)
     """When episodes begin with the script."""
@@ -175,17 +173,17 @@ class ScheduleOptions:
 
 @dataclass(frozen=True, slots=True)
 class MarioOptions(GameOptions):
-    """The game and what is made of it."""
+    """The game, its reward, its starts and its evaluation."""
 
     reward: RewardOptions = field(default_factory=RewardOptions)
     """What a step pays; every weight is a setting too."""
     starts: StartOptions = field(default_factory=StartOptions)
     """Episodes that begin where others ended."""
     schedule: ScheduleOptions = field(default_factory=ScheduleOptions)
-    """What changes by itself while the run goes on."""
+    """What changes automatically during the run."""
     training_sticky: float = 0.0
-    """`sticky` for the games of training alone, to train for harder games than are measured:
-    who must expect to be heard late keeps a distance. 0 trains with `sticky`."""
+    """`sticky` in training only, to train on harder games than are measured: the policy learns to
+    keep a distance. 0 trains with `sticky`."""
     final_episodes: int = 100
     """Episodes of the evaluation at the end, on each stage; a tenth of it with many stages."""
     rehearsal_episodes: int = 24

@@ -1,4 +1,4 @@
-"""Finding the user's own copy of the game, and making sure that it is the game."""
+"""Finding the user's copy of the game, and checking that it is the game."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Rom:
 def find_rom(given: str = "", variables: Mapping[str, str] = os.environ) -> Rom:
     """Return the game from where the user says it is, or from where it can be found.
 
-    What is named is used or refused, never passed over for another copy.
+    A copy that is named is used or refused, never replaced by another one.
     """
     if given == STAND_IN:
         return Rom(stand_in(), "the free stand-in cartridge", is_stand_in=True)
@@ -73,15 +73,15 @@ def packaged_rom(package: str = PACKAGE) -> Path | None:
     return next((path for path in found if path.is_file()), None)
 
 
-def _checked(path: Path, told_by: str) -> Rom:
+def _checked(path: Path, origin: str) -> Rom:
     try:
         cartridge = Cartridge.load(path)
     except CartridgeError as error:
-        raise RomError(f"{told_by}: {error}") from error
+        raise RomError(f"{origin}: {error}") from error
     program = hashlib.sha1(cartridge.prg, usedforsecurity=False).hexdigest()
     if program not in PROGRAMS:
         raise RomError(
-            f"{told_by}: {path} is a cartridge, but not Super Mario Bros. as it was sold for the "
-            f"NES (SHA-1 of its program: {program}); changed copies keep things elsewhere"
+            f"{origin}: {path} is a cartridge, but not Super Mario Bros. as it was sold for the "
+            f"NES (SHA-1 of its program: {program}); modified copies use other memory addresses"
         )
     return Rom(cartridge, str(path))

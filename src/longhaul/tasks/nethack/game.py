@@ -89,11 +89,11 @@ class Game:
                 break
             _, over = self._engine.step(ASCII_SPACE)
             if over:
-                raise EnvError(f"NetHack with seeds {core} and {display} ended before it began")
+                raise EnvError(
+                    f"NetHack with seeds {core} and {display} ended before the first move"
+                )
         else:
-            raise EnvError(
-                f"NetHack with seeds {core} and {display} does not come to its first move"
-            )
+            raise EnvError(f"NetHack with seeds {core} and {display} does not reach its first move")
         self.score = int(self.screen.status[SCORE])
         self.turns = int(self.screen.status[TURN])
 

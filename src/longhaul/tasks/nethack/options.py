@@ -1,4 +1,4 @@
-"""What can be said about the NetHack task: the game, what is seen of it, and who plays."""
+"""Options of the NetHack task: the game, the observation and the player."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class MapOptions:
 
 @dataclass(frozen=True, slots=True)
 class MaskOptions:
-    """Settings of the `[options.mask]` table: which actions the rules leave open."""
+    """Settings of the `[options.mask]` table: which actions the rules allow."""
 
     enabled: bool = True
-    """Whether actions no rule speaks for are closed. While the game asks something, all are
-    open."""
+    """Whether actions that no rule supports are masked. While the game asks a question, all are
+    allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetHackGameOptions:
-    """What can be said about the game, what is seen of it and by which rules it is read."""
+    """Options of the game, the observation and the rules."""
 
     character: str = "mon-hum-neu-mal"
     """Role, race, alignment and gender as NLE writes them; `@` draws them by the game's seed."""
@@ -49,13 +49,13 @@ class NetHackGameOptions:
     """The cap: steps after which a game is cut. It is part of every log and checkpoint, and runs
     with different caps are never compared."""
     frozen_penalty: float = 0.01
-    """What a step costs in which the game's clock stands still."""
+    """Penalty of a step in which the game's clock does not advance."""
     rules: str = ""
     """A file with the rules; empty for those that come with the task."""
     map: MapOptions = field(default_factory=MapOptions)
     """Whether the policy sees the map itself."""
     mask: MaskOptions = field(default_factory=MaskOptions)
-    """Which actions are open."""
+    """Which actions are allowed."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_steps <= GAME_STEPS:
@@ -65,7 +65,7 @@ class NetHackGameOptions:
             )
         if not CHARACTER.fullmatch(self.character):
             raise ConfigError(
-                f"options.character = {self.character!r}: write role, race, alignment and gender, "
+                f"options.character = {self.character!r}: use role, race, alignment and gender, "
                 "as in mon-hum-neu-mal, or @"
             )
         if self.frozen_penalty < 0:
@@ -76,11 +76,11 @@ class NetHackGameOptions:
 
 @dataclass(frozen=True, slots=True)
 class NetHackOptions(NetHackGameOptions):
-    """What can be said about the game, what is seen of it, and who plays."""
+    """Options of the game, the observation and the player."""
 
     network: Literal["experts", "plain"] = "experts"
-    """Who plays: a router and experts that know the rules, or the network of the `[policy]`
-    table, which knows only what it sees."""
+    """The player: `experts` is a router and experts that use the rules; `plain` is the network of
+    the `[policy]` table, which sees only the observation."""
     policy: PolicyOptions = field(default_factory=PolicyOptions)
     """How the experts' network is built."""
     phases: PhaseOptions = field(default_factory=PhaseOptions)
@@ -94,7 +94,7 @@ class NetHackOptions(NetHackGameOptions):
             raise ConfigError(f"options.eval_episodes = {self.eval_episodes} must be at least 1")
 
     def game(self) -> NetHackGameOptions:
-        """Return what a worker has to know: the game without its player."""
+        """Return the options a worker needs: the game without its player."""
         return NetHackGameOptions(
             character=self.character,
             max_steps=self.max_steps,

@@ -276,7 +276,7 @@ def read_rules(path: Path = OWN_RULES) -> RuleGraph:
     faults = lint(graph)
     if faults:
         listed = "\n".join(f"- {fault}" for fault in faults)
-        raise ConfigError(f"{path.name} is not fit for use ({len(faults)} faults):\n{listed}")
+        raise ConfigError(f"{path.name} has faults ({len(faults)}):\n{listed}")
     return graph
 
 

@@ -237,7 +237,7 @@ def test_a_campaign_that_is_stopped_keeps_what_its_last_slice_brought(tmp_path: 
     assert world.given == ["a"]
     assert report.states[0].progress == 50.0
     text = replace(report, reason="stopped by SIGINT").as_text()
-    assert text.endswith("stopped by SIGINT; the same command goes on from here")
+    assert text.endswith("stopped by SIGINT; run the same command to continue")
 
 
 def test_a_wrong_name_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_wrong_name_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_a_teacher_that_is_none_leaves_nothing_behind(tmp_path: Path) -> None:
     request = CampaignRequest(task="mario", teacher="runs/nobody", root=tmp_path)
-    with pytest.raises(ConfigError, match="--teacher runs/nobody is neither a run nor a checkp"):
+    with pytest.raises(ConfigError, match="--teacher runs/nobody is not a run"):
         run_campaign(request, print)
     assert not list(tmp_path.iterdir())
 

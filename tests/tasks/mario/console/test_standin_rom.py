@@ -54,15 +54,15 @@ def test_code_may_be_put_anywhere_and_names_tell_where() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("lda nowhere", "nothing is called 'nowhere'"),
+        ("lda nowhere", "undefined name 'nowhere'"),
         ("sta #1", "there is no STA #1"),
         ("mov a", "there is no MOV"),
         (".text 1", "no directive"),
         ("bne $9000", "bytes away"),
         ("1st: nop", "is not a name"),
-        ("same: nop\nsame: nop", "'same' is there twice"),
+        ("same: nop\nsame: nop", "'same' is defined twice"),
         (".org $7000\n.byte 1", "outside the cartridge"),
-        ("lda #", "nothing is called '#'"),
+        ("lda #", "undefined name '#'"),
         ("lda $xy", "line 2"),
     ],
 )

@@ -122,7 +122,7 @@ class CampaignReport:
     def as_text(self) -> str:
         """Return the table for people."""
         total = f"{self.cleared} of {len(self.states)} cleared in {duration(self.seconds)}"
-        stopped = f"\n{self.reason}; the same command goes on from here" if self.reason else ""
+        stopped = f"\n{self.reason}; run the same command to continue" if self.reason else ""
         return f"{columns(self.rows())}\n{total}{stopped}"
 
     def as_markdown(self) -> str:
@@ -352,7 +352,7 @@ class CampaignRunner:
             self._spent = float(kept["seconds"])
         except (ValueError, KeyError, msgspec.ValidationError) as error:
             raise ConfigError(
-                f"{path} cannot be read ({error}); move it away or take another --name"
+                f"{path} cannot be read ({error}); move it or use another --name"
             ) from error
         for state in found:
             if state.name in self._states:
@@ -367,7 +367,7 @@ class CampaignRunner:
 
 
 def run_campaign(request: CampaignRequest, notify: Callable[[str], None]) -> CampaignReport:
-    """Train course after course; the same call again goes on where it was."""
+    """Train course after course; the same call again continues."""
     # Errors are raised before a folder is made.
     CAMPAIGN.courses(request.courses)
     if request.teacher:
@@ -379,7 +379,7 @@ def run_campaign(request: CampaignRequest, notify: Callable[[str], None]) -> Cam
             report = runner.run(lambda: signals.stop_reason)
             return replace(report, exit_code=signals.exit_code, reason=signals.stop_reason or "")
     except OSError as error:
-        raise LonghaulError(f"the campaign cannot go on: {error}") from error
+        raise LonghaulError(f"the campaign cannot continue: {error}") from error
 
 
 def _evaluations(run: RunDirectory, rate: str) -> list[Row]:

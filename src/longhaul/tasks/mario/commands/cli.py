@@ -27,7 +27,9 @@ def play(
     film: Annotated[
         Path | None, typer.Option(help="Where to write a film of it, .mp4 or .gif.")
     ] = None,
-    rom: Annotated[str, typer.Option(help="The game's .nes file, where it is not found.")] = "",
+    rom: Annotated[
+        str, typer.Option(help="The game's .nes file, if it is not found automatically.")
+    ] = "",
     as_json: options.AsJson = False,
 ) -> None:
     """Play a game with the keys of the terminal, by a script or by a movie."""
@@ -49,7 +51,7 @@ def play(
 @app.command()
 def campaign(
     stages: Annotated[
-        str, typer.Option(help="The courses: all, or single ones and spans, as in 1-1,1-3..2-2.")
+        str, typer.Option(help="The courses: all, or single ones and ranges, as in 1-1,1-3..2-2.")
     ] = "all",
     budget: Annotated[str, typer.Option(help="How long to train in all: 90s, 15m, 2h.")] = "2h",
     slice_: Annotated[
@@ -82,7 +84,7 @@ def campaign(
     runs_root: options.RunsRoot = Path("runs"),
     as_json: options.AsJson = False,
 ) -> None:
-    """Train stage by stage, where progress is likely; the same command goes on."""
+    """Train stage by stage, where progress is likely; run it again to continue."""
     from longhaul.tasks.mario.commands.campaign import CampaignRequest, run_campaign
 
     request = CampaignRequest(

@@ -97,14 +97,14 @@ class _Pass:
         if term in self.names:
             return self.names[term]
         if self.is_last and term not in self.known:
-            raise AssemblyError(f"nothing is called {term!r}")
+            raise AssemblyError(f"undefined name {term!r}")
         return self.known.get(term, SOMEWHERE)
 
     def _define(self, name: str, value: int) -> None:
         if not NAME.fullmatch(name):
             raise AssemblyError(f"{name!r} is not a name")
         if name in self.names:
-            raise AssemblyError(f"{name!r} is there twice")
+            raise AssemblyError(f"{name!r} is defined twice")
         self.names[name] = value
 
     def _emit(self, *values: int) -> None:

@@ -51,7 +51,7 @@ def parse_script(text: str) -> tuple[Press, ...]:
         names, colon, count = part.partition(":")
         if colon and not (count.strip().isdecimal() and 1 <= int(count) <= MOST_HELD):
             raise ConfigError(
-                f"{part.strip()!r} in a script: behind the colon stands how long, 1 or more, "
+                f"{part.strip()!r} in a script: the number after the colon must be 1 or more, "
                 f"not {count.strip()!r}"
             )
         presses.append(Press(buttons(names), int(count) if colon else 1))

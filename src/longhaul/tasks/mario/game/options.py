@@ -32,9 +32,9 @@ class GameOptions:
     """The game's .nes file; empty looks for LONGHAUL_SMB_ROM and the package gym-super-mario-bros;
     `standin` is a free cartridge that comes with longhaul."""
     stages: tuple[str, ...] = ("1-1",)
-    """Stages to play, `1-1` to `8-4`, or spans of them, `1-1..1-4`; one is drawn per episode."""
+    """Stages to play, `1-1` to `8-4`, or ranges, `1-1..1-4`; one is drawn per episode."""
     stage_weights: tuple[float, ...] = ()
-    """How often each is drawn; empty: all alike. The setting `mario.stages` takes over from it."""
+    """How often each is drawn; empty: all alike. The setting `mario.stages` overrides it."""
     observation: Observation = "tiles"
     """What agents see: `tiles` around Mario with a few numbers, read from the game's memory,
     `pixels` of the screen, or `both`."""
@@ -50,9 +50,9 @@ class GameOptions:
     frame_skip: int = 4
     """Frames for which the buttons of one decision are held."""
     sticky: float = 0.0
-    """Probability that a decision is not heard and the last one goes on."""
+    """Probability that an action is ignored and the previous one is repeated."""
     noop_frames: int = 0
-    """Up to so many frames without a button pass before an episode begins; drawn per episode."""
+    """Up to this many frames without buttons before an episode begins; drawn per episode."""
     time_limit: int = 0
     """Decisions after which an episode is cut; 0: none."""
     stagnation_limit: int = 400
@@ -62,7 +62,7 @@ class GameOptions:
     ends_at_clear: bool = True
     """Whether clearing the stage ends the episode; otherwise the game goes on with the next."""
     script: str = ""
-    """Buttons forced at the beginning of episodes, `RIGHT+B:20,A` with decisions behind the colon.
+    """Buttons forced at the beginning of episodes, `RIGHT+B:20,A` with decisions after the colon.
     Forced steps train nothing; the setting `mario.script_share` says how many episodes have it."""
     trail: int = 0
     """Snapshots kept of the last part of each episode, for hard starts; 0 keeps none."""

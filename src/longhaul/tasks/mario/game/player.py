@@ -88,7 +88,7 @@ def check_cartridge(movie: Movie, cartridge: Cartridge) -> None:
     if movie.cartridge and movie.cartridge != here:
         raise ConfigError(
             f"the movie was recorded with cartridge {movie.cartridge}, this is {here}: "
-            "it would not go the same way"
+            "the replay would differ"
         )
 
 

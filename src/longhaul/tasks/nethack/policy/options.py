@@ -11,7 +11,7 @@ from longhaul.core.settings import Setting
 RouterKind = Literal["softmax", "sparsemax", "topk"]
 ROUTERS: tuple[RouterKind, ...] = ("softmax", "sparsemax", "topk")
 
-ROUTER = Setting("router.kind", "softmax", "how weights are made of the router's logits")
+ROUTER = Setting("router.kind", "softmax", "how the router's logits become weights")
 TEMPERATURE = Setting(
     "router.temperature", 1.0, "divides the router's logits; lower is sharper", low=0.01
 )
@@ -21,7 +21,7 @@ ALIGNMENT_TEMPERATURE = Setting(
 ALPHA_ENTROPY = Setting(
     "loss.alpha_entropy",
     -0.1,
-    "weight of the entropy of the experts' weights; negative seeks it, positive shuns it",
+    "weight of the entropy of the experts' weights; negative maximizes it, positive minimizes it",
 )
 LOAD_BALANCE = Setting("loss.load_balance", 0.02, "weight of unequal use of experts", low=0.0)
 DIVERSITY = Setting("loss.diversity", 0.01, "weight of the experts' mean likeness", low=0.0)
@@ -48,14 +48,14 @@ class PolicyOptions:
     """A stream through the rule graph, a router, experts and a critic."""
 
     fusion: Fusion = "concat"
-    """How what is seen and what the rules say come together: side by side, or by attention."""
+    """How observation and rules are combined: concatenated, or by attention."""
     router: Literal["schedule"] | RouterKind = "schedule"
-    """How weights are made of the router's logits; `schedule` leaves it to the phases."""
+    """How the router's logits become weights; `schedule` leaves it to the phases."""
     experts: int = 4
-    """How many experts there are. With two, each stands for two of the rules' experts; those
-    beyond four belong to no rules."""
+    """Number of experts. With two, each stands for two of the rules' experts; those beyond four
+    have no rules."""
     freeze_graph: bool = False
-    """Whether the stream through the rule graph stays as it was drawn instead of learning."""
+    """Whether the weights of the rule graph stay at their initial values."""
     graph_size: int = 64
     """Width of the graph's embeddings and of the intent vector."""
     graph_heads: int = 4
@@ -63,7 +63,7 @@ class PolicyOptions:
     rule_boost: float = 2.0
     """How much a rule that holds adds to its operator's score."""
     state_size: int = 256
-    """Width of the encoder of what is seen."""
+    """Width of the observation's encoder."""
     router_size: int = 128
     """Width of the router's first layer; the second has half of it."""
     expert_size: int = 128
@@ -71,12 +71,12 @@ class PolicyOptions:
     critic_size: int = 256
     """Width of the critic's first layer; the second has half of it."""
     experts_see_intent: bool = True
-    """Whether experts are given the intent vector, or only what is seen."""
+    """Whether experts get the intent vector, or only the observation."""
     mixing: Mixing = "logits"
     """Whether the experts' logits or their probabilities are added up."""
     alignment_on: Literal["logits", "weights"] = "logits"
     """What the rules' recommendation is compared with: the softmax of the router's logits, which
-    feels a pull for every expert, or the weights, which for one that was left out feel none."""
+    has a gradient for every expert, or the weights, which have none for one that was left out."""
     align_relative: bool = True
     """Whether the score of an expert's rules counts by how far it is above what is usual for it in
     the minibatch. Without, the expert whose rules nearly always hold is recommended nearly
@@ -117,4 +117,4 @@ class PolicyOptions:
         }
         for name, size in sizes.items():
             if size < 1:
-                raise ConfigError(f"options.policy.{name} is too small to build a network of")
+                raise ConfigError(f"options.policy.{name} is too small for a network")

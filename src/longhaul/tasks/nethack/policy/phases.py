@@ -53,7 +53,7 @@ class PhaseCoefficients:
     alpha_entropy_end: float = KEEP
     """That weight as the phase ends, reached in a straight line; -1 keeps it."""
     alpha_entropy_sign: Literal[-1, 1] = -1
-    """-1 seeks that entropy, 1 shuns it."""
+    """-1 maximizes that entropy, 1 minimizes it."""
     load_balance: float = 0.02
     """Weight of unequal use of experts."""
     diversity: float = 0.01
@@ -145,8 +145,8 @@ class PhaseOptions:
 
     mode: Mode = "table"
     """`table` follows the phases as they are written. `baseline` leaves out alignment, semantic,
-    temporal and overlap losses and never shuns entropy; `manager` has alignment and semantic
-    losses, and from the transition on the other two at its values; `full` also shuns entropy in
+    temporal and overlap losses and never penalizes entropy; `manager` has alignment and semantic
+    losses, and from the transition on the other two at its values; `full` also penalizes entropy in
     fine-tuning; `legacy` is `baseline` with the entropy's weight at 0.05 from the transition on."""
     along: Axis = "episodes"
     """What the phases are counted in: episodes, env_steps, iterations, or share of the run."""
@@ -155,7 +155,7 @@ class PhaseOptions:
     only: str = ""
     """The name of a phase to stay in: warm-up, transition, fine-tune, or a fourth one."""
     easing: float = 0.0
-    """Over how long values that change at a border do so in a straight line; 0 is at once."""
+    """Length over which values change linearly at the border of two phases; 0: at once."""
     learning_rate_factor: float = 1.0
     """Multiplies the learning rate of every phase."""
     fourth: Fourth = "none"
@@ -204,12 +204,12 @@ class PhaseOptions:
                     return replace(bare, alpha_entropy=0.05, alpha_entropy_end=KEEP)
                 return bare
             case "manager" | "full":
-                shuns = self.mode == "full" and later
+                penalizes = self.mode == "full" and later
                 return replace(
                     stretch,
                     temporal=min(stretch.temporal, self.transition.temporal),
                     overlap=min(stretch.overlap, self.transition.overlap),
-                    alpha_entropy_sign=1 if shuns else -1,
+                    alpha_entropy_sign=1 if penalizes else -1,
                 )
             case _:
                 assert_never(self.mode)
