@@ -107,6 +107,13 @@ def _tables(kind: type, prefix: str) -> Iterator[str]:
         yield f"## [{prefix}{name}]"
         yield sentence(docs[name])
         yield from _tables(typing.cast(type, hint), f"{prefix}{name}.")
+    for hint in field_types(kind).values():
+        element = next(iter(typing.get_args(hint)), None)
+        if typing.get_origin(hint) is tuple and dataclasses.is_dataclass(element):
+            element = typing.cast(type, element)
+            yield f"## {element.__name__}"
+            yield inspect.getdoc(element) or ""
+            yield field_table(element)
 
 
 def _learner_tables() -> Iterator[str]:

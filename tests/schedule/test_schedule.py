@@ -144,7 +144,7 @@ def test_two_controllers_of_one_name_are_refused() -> None:
 
 @pytest.mark.parametrize("name", ["", "two words", "a/b", "a.b"])
 def test_a_name_that_no_metric_could_carry_is_refused(name: str) -> None:
-    assert f"a controller is called {name!r}" in refusal(nudge(name))
+    assert f"invalid controller name {name!r}" in refusal(nudge(name))
 
 
 def test_a_reader_of_a_setting_before_its_writer_is_refused() -> None:

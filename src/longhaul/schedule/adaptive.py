@@ -1,7 +1,7 @@
-"""A setting with two masters, by a rule: a line along the run, times a scale that follows a metric.
+"""Settings that follow a metric, alone or on top of a line along the run.
 
-Two controllers that wrote one setting would undo each other's work by accident. Here the value is
-always `line x scale`, and while the scale is at work the line can be made to wait.
+Two controllers cannot write one setting. `Adaptive` combines both: its value is always
+`line x scale`, and the line can wait while the metric is outside its band.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Adaptive(WritesOne):
     band: tuple[float, float]
     """The lowest and highest average at which the scale is left alone."""
     limits: tuple[float, float]
-    """The smallest and largest scale; a low metric pulls towards the largest."""
+    """The smallest and largest scale; a low metric moves the scale towards the largest."""
     start: float | None = None
     """The line's value at the beginning; the config value of the setting if left out."""
     end: float | None = None
@@ -150,7 +150,7 @@ class Adaptive(WritesOne):
         return (sum(recent) / len(recent) if self.average == "window" else average), state
 
     def _goal(self, mean: float | None) -> float | None:
-        """Return where the scale is pulled, None if it is left alone."""
+        """Return the target of the scale, None if it is left alone."""
         if mean is None or self.band[0] <= mean <= self.band[1]:
             return None
         return self.limits[1] if mean < self.band[0] else self.limits[0]
@@ -170,13 +170,13 @@ class Nudge(WritesOne):
     name: str
     """The controller's unique name."""
     setting: Setting[float]
-    """The setting to pull."""
+    """The setting to move."""
     metric: str
     """The metric that is to stay in the band."""
     band: tuple[float, float]
     """The lowest and highest average at which the setting is left alone."""
     limits: tuple[float, float]
-    """The floor and ceiling the setting is pulled towards."""
+    """The lower and upper limit of the setting."""
     rate: float = 0.05
     """The share of the remaining way covered at each measurement."""
     window: int = 50

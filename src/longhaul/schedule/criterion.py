@@ -1,4 +1,4 @@
-"""What holds a controller back: conditions on metrics, and a cap set by another controller."""
+"""Conditions on metrics, and a cap set by another controller."""
 
 from __future__ import annotations
 

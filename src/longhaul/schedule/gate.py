@@ -1,4 +1,4 @@
-"""A stage that climbs only while measurements are good."""
+"""A stage that rises only while evaluations are good."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Gate(WritesOne):
         if not self.success:
             raise ConfigError(f"schedule.{self.name} has no success criterion, so it never opens")
         if self.stages < 2:
-            raise ConfigError(f"schedule.{self.name}.stages = {self.stages} leaves no way to climb")
+            raise ConfigError(f"schedule.{self.name}.stages = {self.stages} must be at least 2")
         if self.patience < 1:
             raise ConfigError(f"schedule.{self.name}.patience = {self.patience} is below 1")
         if min(self.tolerance, self.freeze, self.success_freeze, self.lock_until) < 0:
@@ -153,7 +153,7 @@ class Gate(WritesOne):
         stage: int,
         category: str,
     ) -> Event:
-        """Return what happens; the order of the questions is the gate's whole logic."""
+        """Return the event; the order of these conditions is the logic of the gate."""
         if assessment.failed_by:
             tolerance = self._tolerance(category)
             falls = stage > 0 and 0 < tolerance <= state.failure_streak

@@ -1,4 +1,4 @@
-"""A list of values climbed one rung at a time."""
+"""A list of values that a setting climbs one at a time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Ladder(WritesOne, Generic[T]):
     patience: int = 1
     """Successive measurements at which `when` must hold."""
     limit: Limit | None = None
-    """A cap on the rung's index, from 0; it pulls the value down when it falls below."""
+    """A cap on the rung's index, from 0; a value above it falls to the cap."""
 
     def __post_init__(self) -> None:
         check_axis(self.name, self.along, self.total)

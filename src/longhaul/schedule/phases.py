@@ -19,7 +19,7 @@ class Phase:
     """A stretch of the run that begins at `start` and ends where the next phase begins."""
 
     name: str
-    """What people call the phase."""
+    """The phase's name."""
     start: float
     """Where the phase begins."""
     assign: tuple[Assignment, ...] = ()

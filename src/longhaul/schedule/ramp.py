@@ -47,7 +47,7 @@ def between(start: float, end: float, share: float) -> float:
 
 
 def words(along: Axis, place: float) -> str:
-    """Return a position the way a person says it."""
+    """Return a position as text."""
     match along:
         case "env_steps":
             return f"env step {place:.0f}"

@@ -38,7 +38,7 @@ class Bounded(Protocol):
 
 @runtime_checkable
 class Follows(Protocol):
-    """A controller that goes by the config value of a setting it writes."""
+    """A controller that uses the config value of a setting it writes."""
 
     @property
     def follows(self) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ class Change:
 
 
 class Schedule:
-    """Runs the controllers in order, owns and saves their states, and refuses what cannot work."""
+    """Runs the controllers in order, owns and saves their states, and checks them first."""
 
     def __init__(self, controllers: Sequence[Controller[Any]], settings: Settings) -> None:
         self._controllers = tuple(controllers)
@@ -175,8 +175,8 @@ def _check_names(controllers: Iterable[Controller[Any]]) -> None:
     for controller in controllers:
         if not re.fullmatch(r"[\w-]+", controller.name):
             raise ConfigError(
-                f"a controller is called {controller.name!r}; its name becomes part of metrics' "
-                "names and may hold letters, digits, _ and - only"
+                f"invalid controller name {controller.name!r}: it becomes part of metric names and "
+                "may contain only letters, digits, _ and -"
             )
         if controller.name in seen:
             raise ConfigError(f"two controllers are called {controller.name!r}; rename one")
@@ -202,13 +202,13 @@ def _check_writers(controllers: Iterable[Controller[Any]]) -> None:
             if name in writers:
                 raise ConfigError(
                     f"schedule.{writers[name]} and schedule.{controller.name} both write {name!r}; "
-                    "one of them has to go"
+                    "remove one of them"
                 )
             writers[name] = controller.name
 
 
 def _check_order(controllers: Sequence[Controller[Any]]) -> None:
-    """Refuse a controller that reads what a later one, or it itself, only then brings."""
+    """Refuse a controller that reads what a later one, or it itself, writes."""
     later: dict[str, str] = {}
     for controller in reversed(controllers):
         for name in (*controller.writes, *_emitted(controller)):
@@ -267,7 +267,7 @@ def _saved_controllers(state: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
 
 
 def _restored(controller: Controller[Any], values: Any) -> Any:
-    """Return a saved state as the controller's own type, refusing anything lost on the way."""
+    """Return a saved state as the controller's type; refuse unknown and missing fields."""
     where = f"the checkpoint's state of schedule.{controller.name}"
     try:
         state = msgspec.convert(values, type(controller.initial()))

@@ -1,4 +1,4 @@
-"""Hard starts, handed to the environments in order and counted as they are used."""
+"""Hard starts, dealt to the environments in order and counted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StartStage:
 
 @dataclass(frozen=True, slots=True)
 class StartQueueState:
-    """Where the queue stands; the starts that wait to be dealt are the setting itself."""
+    """The position in the queue; the starts to deal next are in the setting."""
 
     stage: int = 0  # the number of stages once all are over
     used: int = 0  # starts used in this stage, the offset into its pool
@@ -56,7 +56,7 @@ class StartQueue:
 
     The setting holds the batch that is being dealt, and the next one is written when a metric has
     counted as many starts used as the batch has. A batch is written once, so no start is dealt
-    from two sources; between two batches episodes begin as they always do.
+    from two sources; between two batches episodes begin normally.
     """
 
     name: str
@@ -92,8 +92,8 @@ class StartQueue:
                 )
             if not re.fullmatch(r"[\w-]*", stage.category):
                 raise ConfigError(
-                    f"{where}: category {stage.category!r} becomes part of a metric's name and may "
-                    "hold letters, digits, _ and - only"
+                    f"{where}: category {stage.category!r} becomes part of metric names and may "
+                    "contain only letters, digits, _ and -"
                 )
         if self.batch < 1 or self.warn_patience < 1:
             raise ConfigError(f"{where}: batch and warn_patience must be at least 1")

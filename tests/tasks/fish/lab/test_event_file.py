@@ -10,7 +10,8 @@ import pytest
 
 from longhaul.app.session.run import run_session
 from longhaul.runs.reader import read_metrics
-from longhaul.tasks.fish.lab.exports import BY_TYPE, TAGS
+from longhaul.tasks.fish.lab.exports import TAGS
+from longhaul.tasks.fish.lab.timeline import NAMES
 from tests.app.small import QUIET, small_config, stopped_run
 
 accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
@@ -53,7 +54,7 @@ def board(folder: Path) -> Any:
 
 def test_row_28_every_tag_of_the_original_is_in_the_event_file(board: Any) -> None:
     found = set(board.Tags()["scalars"])
-    by_type = {f"custom/{tag}_{kind}" for tag in BY_TYPE for kind in ("ne", "main")}
+    by_type = {f"custom/{tag}_{kind}" for tag in NAMES["curves_by_type"] for kind in ("ne", "main")}
     assert {*TAGS, *by_type} - found == set()
 
 

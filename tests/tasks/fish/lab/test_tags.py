@@ -8,7 +8,8 @@ from longhaul.app.build.metrics import GENERAL, TIMINGS, declares
 from longhaul.envs.config import EnvConfig
 from longhaul.learn.config import PPOConfig, learn_settings
 from longhaul.nets.config import PolicyConfig
-from longhaul.tasks.fish.lab.exports import BY_TYPE, CUSTOM, TAGS
+from longhaul.tasks.fish.lab.exports import TAGS
+from longhaul.tasks.fish.lab.timeline import NAMES
 from longhaul.tasks.fish.options import FishOptions
 from longhaul.tasks.fish.task import build
 from longhaul.tasks.kind import TaskRequest
@@ -29,7 +30,7 @@ tail_prewarm_injections tail_prewarm_injections_total
 
 
 def test_every_tag_of_the_original_is_there() -> None:
-    assert list(CUSTOM) == WANTED
+    assert list(NAMES["curves"]) == WANTED
     others = {
         "multi_eval/avg_final_survival_rate",
         "multi_eval_death/early_death_fraction_100",
@@ -40,12 +41,12 @@ def test_every_tag_of_the_original_is_there() -> None:
         "eval_single/avg_steps",
     }
     assert others <= set(TAGS)
-    assert set(BY_TYPE) <= set(CUSTOM)
+    assert set(NAMES["curves_by_type"]) <= set(NAMES["curves"])
 
 
 def test_every_tag_names_a_metric_or_setting_that_exists() -> None:
     task = build(TaskRequest("", FishOptions(fish=2), EnvConfig(), PolicyConfig(hidden=(4,))))
     declared = [*GENERAL, *TIMINGS, *task.metrics]
     settings = {setting.name for setting in (*task.settings, *learn_settings(PPOConfig()))}
-    for name in {*TAGS.values(), *BY_TYPE.values()}:
+    for name in {*TAGS.values(), *NAMES["curves_by_type"].values()}:
         assert name in settings or any(declares(metric, name) for metric in declared), name

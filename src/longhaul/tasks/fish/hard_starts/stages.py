@@ -34,8 +34,8 @@ class StageSpec:
             raise ConfigError(f"{where}: iterations = {self.iterations} must be at least 1")
         if not re.fullmatch(r"[\w-]*", self.type):
             raise ConfigError(
-                f"{where}: type {self.type!r} becomes part of a metric's name and may "
-                "hold letters, digits, _ and - only"
+                f"{where}: type {self.type!r} becomes part of metric names and may "
+                "contain only letters, digits, _ and -"
             )
         name = Path(self.path).stem if self.path else "rest"
         return replace(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from longhaul.core.evaluation import Row, RunLog
 from longhaul.schedule.stages import LowWarning, WarningState
 from longhaul.tasks.fish.hard_starts.queue import FORCED_RESETS, NAME
 from longhaul.tasks.fish.hard_starts.stages import StageSpec
-from longhaul.tasks.fish.options import DENSITY_PENALTY, ESCAPE_BOOST, TailOptions
+from longhaul.tasks.fish.options import TailOptions
 from longhaul.tasks.fish.world.school import FORCED, START_NAME
 
 
@@ -145,56 +147,9 @@ def _stage(row: Row, specs: Sequence[StageSpec]) -> StageSpec | None:
     return None if number is None or not specs else specs[int(number) - 1]
 
 
-ENTROPY = "learn.ent_coef"
-
-METRIC_FIELDS: Mapping[str, str] = {
-    "survival_rate": "env/survival_rate",
-    "first_death_step": "env/first_death_step",
-    "first_death_p10": "env/first_death_p10",
-    "step_one_death_ratio": "eval/step_one_death_ratio",
-    "step_one_top_share": "eval/step_one_top_share",
-    "step_one_ne_high_speed_share": "eval/step_one_ne_high_speed_share",
-    "step_one_per_1000": "eval/step_one_excess_per_1000",
-    "tail_stage_progress": "starts/tail_stage_progress",
-    "tail_queue_remaining_ratio": "starts/tail_remaining_ratio",
-    "learning_rate": "train/learning_rate",
-    "loss": "train/loss",
-    "policy_loss": "train/policy_gradient_loss",
-    "value_loss": "train/value_loss",
-    "entropy_loss": "train/entropy_loss",
-    "approx_kl": "train/approx_kl",
-    "explained_variance": "train/explained_variance",
-    "iteration_seconds": "time/iteration_seconds",
-    "collect_seconds": "time/collect_seconds",
-    "learn_seconds": "time/learn_seconds",
-    "evaluate_seconds": "time/evaluate_seconds",
-}
-"""Fields that are a metric as it is."""
-
-COUNT_FIELDS: Mapping[str, tuple[str, int | None]] = {
-    "first_death_sample_size": ("env/first_death_sample_size", 0),
-    "episodes": ("rollout/episodes", 0),
-    "step_one_death_count": ("eval/step_one_death_count", None),
-    "tail_stage_index": ("starts/tail_stage", None),
-    "tail_queue_remaining": ("starts/tail_remaining", None),
-    "tail_stage_warn_hits": ("starts/tail_low_hits", None),
-    "tail_stage_warn_duration": ("starts/tail_warning_duration", None),
-    "tail_prewarm_injections": ("starts/tail_injections", None),
-    "tail_prewarm_injections_total": ("starts/tail_injections_total", None),
-    "tail_set_aside": ("starts/tail_set_aside", None),
-    "gate_stage": ("gate/penalty_stage", None),
-    "gate_success_streak": ("gate/penalty_success_streak", None),
-    "gate_failure_streak": ("gate/penalty_failure_streak", None),
-    "gate_freeze_until": ("gate/penalty_freeze_until", None),
-}
-"""Fields that are a metric which counts, and what it is if it was not measured."""
-
-SETTING_FIELDS: Mapping[str, str] = {
-    "density_penalty_coef": DENSITY_PENALTY.name,
-    "entropy_coef": ENTROPY,
-    "escape_boost_speed": ESCAPE_BOOST.name,
-}
-"""Fields that are a setting as it was in the iteration."""
+NAMES = tomllib.loads(Path(__file__).with_name("names.toml").read_text("utf-8"))
+"""The predecessor's names of curves and fields."""
+FIELDS = NAMES["trace"]
 
 
 def schedule_trace(
@@ -220,9 +175,10 @@ def _entry(moment: LoggedIteration, timeline: Timeline) -> dict[str, Any]:
     since = moment.tail("warning_since")
     return {
         "iteration": moment.iteration,
-        **{name: moment.settings.get(setting) for name, setting in SETTING_FIELDS.items()},
-        **{name: moment.metric(metric) for name, metric in METRIC_FIELDS.items()},
-        **{name: moment.count(*counted) for name, counted in COUNT_FIELDS.items()},
+        **{name: moment.settings.get(setting) for name, setting in FIELDS["settings"].items()},
+        **{name: moment.metric(metric) for name, metric in FIELDS["metrics"].items()},
+        **{name: moment.count(metric, 0) for name, metric in FIELDS["counts_or_zero"].items()},
+        **{name: moment.count(metric) for name, metric in FIELDS["counts"].items()},
         "prewarm_override_hits": hits,
         "prewarm_override_episodes": episodes,
         "prewarm_override_ratio": (hits or 0) / episodes if episodes else None,

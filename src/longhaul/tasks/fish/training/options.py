@@ -190,9 +190,11 @@ class IterationWindow:
     """Iterations `first` to `last`, both included and counted from 1, with the value in them."""
 
     first: int
+    """The first iteration."""
     value: float
+    """The value in the window."""
     last: int = 0
-    """0: until the end of the run."""
+    """The last iteration; 0: until the end of the run."""
 
     def __post_init__(self) -> None:
         where = "options.training.entropy_windows"

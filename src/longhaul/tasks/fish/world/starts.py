@@ -142,8 +142,11 @@ class VelocityRange:
     """Headings in degrees, which may pass through 0, and speeds; lower ends included."""
 
     angles: tuple[float, float] = (0.0, 360.0)
+    """Lowest and highest heading."""
     speeds: tuple[float, float] = (0.0, math.inf)
+    """Lowest and highest speed."""
     weight: float = 1.0
+    """How often starts in the range are taken, relative to others."""
 
     def check(self, where: str) -> VelocityRange:
         """Return the range, or refuse negative limits and weights; `where` names the option."""
