@@ -181,7 +181,7 @@ def test_a_checkpoint_that_does_not_fit_the_config_is_refused(
     longhaul: Longhaul, tmp_path: Path
 ) -> None:
     run = finished_run(tmp_path)
-    run.config.write_text(run.config.read_text().replace("    8,\n", "    9,\n"))
+    run.config.write_text(run.config.read_text().replace("hidden = [8]", "hidden = [9]"))
     outcome = longhaul("evaluate", run.path)
     assert outcome.code == 5
     assert "does not match" in outcome.problem

@@ -243,7 +243,7 @@ def test_code_in_a_foreign_file_is_never_run(longhaul: Longhaul, tmp_path: Path)
     torch.save(nn.Linear(2, 2), file)  # a whole module, which unpickling would have to build
     outcome = longhaul("import-torch", file, "--task", "gym:CartPole-v1")
     assert outcome.code == 2
-    assert "nothing of it was run" in outcome.problem
+    assert "no code of it was run" in outcome.problem
 
 
 def test_imported_weights_begin_a_run(

@@ -43,7 +43,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(run.path, root / name)
     (root / "garbled" / "run.json").write_text("{")
     record = root / "future" / "run.json"
-    record.write_text(re.sub(r'"format": ?1', '"format":99', record.read_text()))
+    record.write_text(re.sub(r'"format": ?\d+', '"format":99', record.read_text()))
     config = root / "foreign" / "config.toml"
     config.write_text(config.read_text().replace("gym:CartPole-v1", "gym:Acrobot-v1"))
     (newest,) = list_checkpoints(root / "flipped" / "checkpoints")[:1]

@@ -235,7 +235,7 @@ OTHERS = (
     ("mario campaign --stages 9-9", 2, "9-9"),
     ("serve nowhere", 2, "nowhere is not a folder"),
     ("serve @folder --port 99999", 2, "99999"),
-    ("import-torch /etc/passwd --task gym:CartPole-v1", 2, "nothing of it was run"),
+    ("import-torch /etc/passwd --task gym:CartPole-v1", 2, "no code of it was run"),
     ("reproduce nowhere.json", 2, "nowhere.json cannot be read"),
     ("reproduce @typo.toml", 2, "is not a repro file"),
     ("mario play --stage 9-9", 2, "there is no stage 9-9"),

@@ -52,6 +52,15 @@ def test_plain_entries_come_before_tables() -> None:
     )
 
 
+def test_an_array_is_one_line_if_it_fits() -> None:
+    rows = [[float(n), n + 0.5] for n in range(12)]
+    text = write_toml({"hidden": [64, 64], "words": ["[", "]", ","], "rows": rows})
+    assert text.startswith(
+        'hidden = [64, 64]\nwords = ["[", "]", ","]\nrows = [\n    [0.0, 0.5],\n'
+    )
+    assert tomllib.loads(text)["rows"] == rows
+
+
 def test_none_is_left_out_because_toml_has_no_word_for_it() -> None:
     assert write_toml({"a": None, "b": 1, "c": {"d": None}}) == "b = 1\n\n[c]\n"
 

@@ -59,7 +59,7 @@ def test_a_run_goes_on_without_them(tmp_path: Path, teacher: RunDirectory) -> No
     ("override", "words"),
     [
         ("policy.hidden=[16]", "its network has a different architecture"),
-        ("start_from=nowhere", "neither a run nor a checkpoint"),
+        ("start_from=nowhere", "is not a run, a checkpoint"),
     ],
 )
 def test_what_does_not_fit_is_told(
