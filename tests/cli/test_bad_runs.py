@@ -84,7 +84,7 @@ def test_a_run_whose_checkpoints_are_gone_is_not_started_afresh(
     outcome = longhaul(*command, run.path if command == COMMANDS[0] else tmp_path)
     assert outcome.code == 5
     assert f"{run.checkpoints} holds no checkpoint, but this run has saved some" in outcome.problem
-    assert "restore the folder from a backup, or begin a new run" in outcome.problem
+    assert "restore the folder from a backup, or start a new run" in outcome.problem
     assert everything_in(tmp_path) == before
 
 
