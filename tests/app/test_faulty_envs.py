@@ -139,7 +139,7 @@ def test_what_depends_on_timing_cannot_be_verified() -> None:
 @pytest.mark.parametrize("where", ["probe:chase", "env.runtime=serial"])
 def test_first_come_is_for_worker_processes_only(tmp_path: Path, where: str) -> None:
     task, override = (where, "seed=1") if ":" in where else (TASK, where)
-    with pytest.raises(ConfigError, match="is for worker processes"):
+    with pytest.raises(ConfigError, match="needs worker processes"):
         finished_run(tmp_path, "env.order=first-come", override, task=task)
 
 

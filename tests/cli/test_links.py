@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from longhaul.core.errors import ConfigError
-from longhaul.runs.directory import RunDirectory
+from longhaul.runs.directory import RunDirectory, RunEntry
 from longhaul.runs.durable import replace_file, storage_errors
 from longhaul.runs.lock import Clocks, RunLock
 from longhaul.runs.logs.jsonl import LogWriter
@@ -18,7 +18,7 @@ from tests.app.small import stopped_run
 from tests.cli.conftest import Longhaul, everything_in
 
 PROPERTIES = sorted(
-    name for name, value in vars(RunDirectory).items() if isinstance(value, property)
+    name for name, value in vars(RunDirectory).items() if isinstance(value, RunEntry)
 )
 OTHERS = (
     "metrics.jsonl.000001",

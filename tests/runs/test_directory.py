@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from longhaul.core.errors import ConfigError, ResourceError
 from longhaul.runs.directory import (
     RunDirectory,
+    RunEntry,
     RunRecord,
     Status,
     begin_record,
@@ -177,7 +178,7 @@ def test_a_run_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> N
 
 def test_every_file_of_a_run_lies_inside_it(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
-    names = [name for name, value in vars(RunDirectory).items() if type(value).__name__ == "_Entry"]
+    names = [name for name, value in vars(RunDirectory).items() if isinstance(value, RunEntry)]
     paths = {name: getattr(run, name) for name in names}
     assert len(set(paths.values())) == len(names) == 23
     nested = {run.final_score: run.evaluations, run.film_notes: run.media}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,48 +178,21 @@ class SerialVectorEnv(Lockstep):
             self._listeners.on_fault(self._losses.fault(given_up, step=self._step_number(env)))
 
 
-class _Stepper(Protocol):
-    """Steps all simulators of a batch with a few threads."""
-
-    def step(self, actions: Array) -> None:
-        """Step every simulator with the actions of all rows."""
-
-    def close(self) -> None:
-        """End the threads."""
-
-
-class _ByRanges:
-    """Each thread steps a separate range, through Python."""
-
-    def __init__(self, batch: BatchedEnv, count: int, threads: int) -> None:
-        self._batch = batch
-        self._pool = RangePool(count, threads)
-
-    def step(self, actions: Array) -> None:
-        self._pool.run(lambda begin, end: self._batch.step(begin, end, actions))
-
-    def close(self) -> None:
-        self._pool.close()
-
-
-class _ByCrew:
-    """Threads without Python take one simulator after another."""
-
-    def __init__(self, batch: StepsNatively, count: int, threads: int) -> None:
-        self._crew = Crew(count, threads)
-        self._native = batch.native_step(self._crew.members)
-
-    def step(self, actions: Array) -> None:
-        self._crew.run(self._native, actions)
-
-    def close(self) -> None:
-        self._crew.close()
-
-
-def _stepper(batch: BatchedEnv, count: int, threads: int) -> _Stepper:
+def _batch_stepper(
+    batch: BatchedEnv, count: int, threads: int
+) -> tuple[Callable[[Array], None], Callable[[], None]]:
+    """Return how to step a batch with the actions of all rows, and how to end its threads."""
     if isinstance(batch, StepsNatively):
-        return _ByCrew(batch, count, threads)
-    return _ByRanges(batch, count, threads)
+        # Threads without Python take one simulator after another.
+        crew = Crew(count, threads)
+        return partial(crew.run, batch.native_step(crew.members)), crew.close
+    # Each thread steps a fixed range of simulators, through Python.
+    pool = RangePool(count, threads)
+
+    def step(actions: Array) -> None:
+        pool.run(lambda begin, end: batch.step(begin, end, actions))
+
+    return step, pool.close
 
 
 class BatchedVectorEnv(Lockstep):
@@ -238,7 +211,7 @@ class BatchedVectorEnv(Lockstep):
         self._batch = source.make(count)
         self._batch.bind(self._slots)
         self._configured: Settings | None = None
-        self._stepper = _stepper(self._batch, count, threads)
+        self._step_batch, self._end_threads = _batch_stepper(self._batch, count, threads)
 
     def _begin(self, envs: Sequence[int], settings: Settings | None) -> None:
         ledger = self._ledger
@@ -254,7 +227,7 @@ class BatchedVectorEnv(Lockstep):
 
     def _advance(self) -> Sequence[tuple[int, Ending]]:
         try:
-            self._stepper.step(self._actions)
+            self._step_batch(self._actions)
         except Exception as error:
             raise self._failure("step", error) from error
         if not self._batch.over.any():
@@ -288,5 +261,5 @@ class BatchedVectorEnv(Lockstep):
 
     def close(self) -> None:
         """End all environments and threads."""
-        self._stepper.close()
+        self._end_threads()
         self._batch.close()

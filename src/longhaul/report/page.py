@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from longhaul.core.config import flatten
-from longhaul.core.metrics import Panel
 from longhaul.report import summary as words
 from longhaul.report.comparison import Comparison
 from longhaul.report.curves import general_charts
@@ -111,16 +110,13 @@ def make_comparison(
 def make_search(data: SearchData, chosen: Sequence[tuple[str, str]], drawn: Sequence[Drawn]) -> str:
     """Return a search as a page of the same kind; `chosen` are commands and what they do."""
     notes = "".join(f"<p>{escape(note)}</p>" for note in data.notes)
-    commands = "".join(
-        f"<p>{escape(what)}</p><pre>{escape(command)}</pre>" for what, command in chosen
-    )
     keys = tuple(
         (axis.key, ", ".join(axis.options) or f"{axis.low:g} to {axis.high:g}", _scale(axis))
         for axis in data.axes
     )
     runs = tuple((str(trial.number), trial.run) for trial in data.trials if trial.run)
     body = (
-        f"<section><h2>Summary</h2>{notes}{commands}</section>"
+        f"<section><h2>Summary</h2>{notes}{_command_list(chosen)}</section>"
         f"<section><h2>Plots</h2>{_plots(Extras(drawn))}</section>"
         f"<section><h2>Trials, best first</h2>{_table(trial_table(data))}</section>"
         f"<section><h2>What was searched</h2>"
@@ -353,7 +349,11 @@ def _configuration(run: RunData, extras: Extras) -> str:
 
 
 def _commands(run: RunData) -> str:
-    listed = [("command that started it", words.original_command(run)), *words.commands(run)]
+    started = ("command that started it", words.original_command(run))
+    return _command_list([started, *words.commands(run)])
+
+
+def _command_list(listed: Iterable[tuple[str, str]]) -> str:
     return "".join(
         f"<p>{escape(what)}</p><pre>{escape(command)}</pre>" for what, command in listed if command
     )
@@ -384,7 +384,9 @@ def write_plots(run: RunData) -> list[Drawn]:
     """Draw every chart into plots/ and return them."""
     drawn = [draw(chart) for chart in run_charts(run)]
     folder = run.directory.plots
-    aside = [chart for panel in run.panels for chart in side_charts(run, panel)]
+    histograms = [panel for panel in run.panels if panel.kind == "histogram"]
+    # Kept as files and not shown in the report.
+    aside = [chart for panel in histograms for chart in single_histograms(run, panel)]
     with storage_errors(folder):
         for chart, png in (
             *((one.chart, one.png) for one in drawn),
@@ -394,8 +396,3 @@ def write_plots(run: RunData) -> list[Drawn]:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(path, png, durable=False)
     return drawn
-
-
-def side_charts(run: RunData, panel: Panel) -> list[Chart]:
-    """Return charts that are kept as files and not shown in the report."""
-    return single_histograms(run, panel) if panel.kind == "histogram" else []

@@ -18,6 +18,7 @@ from longhaul.runs.logs.jsonl import read_rows
 from longhaul.runs.reader import (
     CheckpointEntry,
     RunState,
+    moves_by_iteration,
     read_checkpoints,
     read_episodes,
     read_events,
@@ -119,10 +120,7 @@ def with_settings(
     rows: Sequence[Row], events: Sequence[Row], opening: Mapping[str, Any]
 ) -> list[Row]:
     """Return each iteration's metrics with the settings it ran with, as far as they are known."""
-    moves: dict[int, dict[str, Any]] = {}
-    for event in events:
-        for move in event.get("moves", []) if event.get("event") == "schedule" else []:
-            moves.setdefault(int(event.get("iteration", 0)), {})[move["setting"]] = move["new"]
+    moves = moves_by_iteration(events)
     present = {name: value for name, value in opening.items() if is_number(value)}
     found: list[Row] = []
     for row in rows:

@@ -10,6 +10,14 @@ from longhaul.core.errors import ConfigError
 TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 
 
+def require_least(table: str, config: object, **least: float) -> None:
+    """Raise for the first of these keys of a table that is below its least value."""
+    for name, low in least.items():
+        value = getattr(config, name)
+        if not value >= low:
+            raise ConfigError(f"{table}.{name} = {value!r} must be at least {low}")
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointConfig:
     """When checkpoints are written and which ones stay."""
@@ -46,16 +54,16 @@ class CheckpointConfig:
     """Disk space that must be free in addition to twice the size of the checkpoint."""
 
     def __post_init__(self) -> None:
-        for name, value, low in (
-            ("every_iterations", self.every_iterations, 0),
-            ("every_seconds", self.every_seconds, 0),
-            ("keep_last", self.keep_last, 1),
-            ("keep_best", self.keep_best, 0),
-            ("keep_spread", self.keep_spread, 0),
-            ("reserve_megabytes", self.reserve_megabytes, 0),
-        ):
-            if not value >= low:
-                raise ConfigError(f"checkpoint.{name} = {value!r} must be at least {low}")
+        require_least(
+            "checkpoint",
+            self,
+            every_iterations=0,
+            every_seconds=0,
+            keep_last=1,
+            keep_best=0,
+            keep_spread=0,
+            reserve_megabytes=0,
+        )
         if not 0 < self.most_share <= 1:
             raise ConfigError(
                 f"checkpoint.most_share = {self.most_share!r} must be above 0 and at most 1"
@@ -81,13 +89,7 @@ class LogConfig:
     """Time between two samples of the memory and CPU of all processes; 0 turns it off."""
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("rotate_megabytes", self.rotate_megabytes),
-            ("table_seconds", self.table_seconds),
-            ("resource_seconds", self.resource_seconds),
-        ):
-            if not value >= 0:
-                raise ConfigError(f"log.{name} = {value!r} must be at least 0")
+        require_least("log", self, rotate_megabytes=0, table_seconds=0, resource_seconds=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +118,6 @@ class TrackConfig:
     rest."""
 
     def __post_init__(self) -> None:
-        for name, value, low in (
-            ("histogram_seconds", self.histogram_seconds, 0),
-            ("queue", self.queue, 1),
-            ("patience_seconds", self.patience_seconds, 0),
-        ):
-            if not value >= low:
-                raise ConfigError(f"track.{name} = {value!r} must be at least {low}")
+        require_least("track", self, histogram_seconds=0, queue=1, patience_seconds=0)
         if len(set(self.to)) < len(self.to):
             raise ConfigError(f"track.to = {list(self.to)} names a tracker twice")

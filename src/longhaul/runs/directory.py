@@ -153,7 +153,7 @@ def slug(text: str) -> str:
     return fit
 
 
-class _Entry:
+class RunEntry:
     """A file or folder of a run directory; as an attribute of one, its path."""
 
     def __init__(self, name: str) -> None:
@@ -169,51 +169,51 @@ class RunDirectory:
 
     path: Path
 
-    record = _Entry("run.json")
+    record = RunEntry("run.json")
     """What the run is: task, name, seed, versions, command, status."""
-    config = _Entry("config.toml")
+    config = RunEntry("config.toml")
     """The resolved config."""
-    lock = _Entry("lock")
+    lock = RunEntry("lock")
     """Held by the trainer."""
-    heartbeat = _Entry("heartbeat.json")
+    heartbeat = RunEntry("heartbeat.json")
     """Stage and progress of the trainer, rewritten every few seconds."""
-    metrics = _Entry("metrics.jsonl")
+    metrics = RunEntry("metrics.jsonl")
     """One row per iteration; nothing in it depends on a clock."""
-    timings = _Entry("timings.jsonl")
+    timings = RunEntry("timings.jsonl")
     """One row per iteration of values that depend on a clock, such as time/fps."""
-    episodes = _Entry("episodes.jsonl")
+    episodes = RunEntry("episodes.jsonl")
     """One row per finished episode."""
-    events = _Entry("events.jsonl")
+    events = RunEntry("events.jsonl")
     """One row per decision of the schedule."""
-    sessions = _Entry("sessions.jsonl")
+    sessions = RunEntry("sessions.jsonl")
     """Events of the processes: starts, resumes, signals, faults, ends."""
-    resources = _Entry("resources.jsonl")
+    resources = RunEntry("resources.jsonl")
     """Memory and CPU use of every process, every few seconds."""
-    schema = _Entry("schema.json")
+    schema = RunEntry("schema.json")
     """The meaning of the names in the rows, and their version."""
-    metrics_table = _Entry("metrics.parquet")
+    metrics_table = RunEntry("metrics.parquet")
     """The metrics in columns, kept current."""
-    checkpoints = _Entry("checkpoints")
+    checkpoints = RunEntry("checkpoints")
     """One folder per checkpoint."""
-    evaluations = _Entry("evaluations")
+    evaluations = RunEntry("evaluations")
     """Results of evaluations."""
-    final_score = _Entry("evaluations/final.json")
+    final_score = RunEntry("evaluations/final.json")
     """The score of the evaluation that ended the run."""
-    media = _Entry("media")
+    media = RunEntry("media")
     """Videos and pictures."""
-    film_notes = _Entry("media/films.json")
+    film_notes = RunEntry("media/films.json")
     """What each film in `media` shows."""
-    plots = _Entry("plots")
+    plots = RunEntry("plots")
     """Drawn curves."""
-    panels = _Entry("panels.json")
+    panels = RunEntry("panels.json")
     """The panels the task asks for, for pages that do not import tasks."""
-    tensorboard = _Entry("tensorboard")
+    tensorboard = RunEntry("tensorboard")
     """Event files of TensorBoard."""
-    crash = _Entry("crash")
+    crash = RunEntry("crash")
     """Log lines set aside on resume, damaged logs, reproductions of faults."""
-    report = _Entry("report.html")
+    report = RunEntry("report.html")
     """The report as one page."""
-    notebook = _Entry("notebook.md")
+    notebook = RunEntry("notebook.md")
     """Notes by people."""
 
     def read_record(self) -> RunRecord:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,18 +108,8 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
         sync_directory(path.parent)
 
 
-def feed_file(path: Path, take: Callable[[bytes], object], limit: int | None = None) -> int:
-    """Hand the file's bytes, at most the first `limit`, to `take`; return how many there were."""
-    length = 0
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK if limit is None else min(_BLOCK, limit - length)):
-            take(block)
-            length += len(block)
-    return length
-
-
 def digest_file(path: Path) -> Digest:
     """Return the digest of what the file holds."""
-    running = hashlib.sha256()
-    length = feed_file(path, running.update)
-    return Digest(length, running.hexdigest())
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+        return Digest(file.tell(), found)

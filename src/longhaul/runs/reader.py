@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,3 +128,12 @@ def read_checkpoints(directory: RunDirectory) -> list[CheckpointEntry]:
         except CheckpointError as error:
             entries.append(CheckpointEntry(path, None, str(error)))
     return entries
+
+
+def moves_by_iteration(events: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Return the settings that were changed after each iteration."""
+    moves: dict[int, dict[str, Any]] = {}
+    for event in events:
+        for move in event.get("moves", ()):
+            moves.setdefault(event.get("iteration", 0), {})[move["setting"]] = move["new"]
+    return moves

@@ -205,7 +205,7 @@ def test_nothing_is_saved_or_reset_while_actions_are_under_way(open_envs: Open) 
     vector.reset()
     vector.send(np.arange(2 * ROWS), np.zeros(2 * ROWS, np.int64))
     for call in (vector.state_dict, vector.reset):
-        with pytest.raises(EnvError, match="while actions are under way"):
+        with pytest.raises(EnvError, match="while actions are pending"):
             call()
     assert vector.gather(1.0).rows.tolist() == list(range(2 * ROWS))
     assert vector.gather(1.0).rows.size == 0

@@ -13,7 +13,7 @@ from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import sync_directory
 from longhaul.runs.lock import Clocks
 from longhaul.runs.reader import merged_rows
-from longhaul.runs.track.tracker import NOTHING, Point
+from longhaul.runs.track.tracker import NOTHING, Point, Tracker
 
 try:
     import pyarrow as pa
@@ -79,7 +79,7 @@ def count_rows(path: Path) -> int | None:
         return None
 
 
-class TableKeeper:
+class TableKeeper(Tracker):
     """Keeps metrics.parquet current; implements Tracker, so it runs in a separate thread."""
 
     def __init__(self, directory: RunDirectory, clocks: Clocks, *, every_seconds: float) -> None:
@@ -119,15 +119,9 @@ class TableKeeper:
         if self._every > 0 and self._clocks.monotonic() >= self._not_before:
             self._save()
 
-    def flush(self) -> None:
-        """No-op: the file is written when it is old enough."""
-
     def close(self) -> None:
         """Write the file a last time."""
         self._save()
-
-    def abandon(self) -> None:
-        """No-op: files need no shutdown."""
 
     def _gather(self) -> None:
         if self._rows:

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 import psutil
 
-from longhaul.core.errors import ConfigError, LonghaulError
+from longhaul.core.errors import LonghaulError
 from longhaul.core.metrics import Metric, Metrics
+from longhaul.runs.config import require_least
 from longhaul.runs.lock import Clocks
 from longhaul.runs.logs.jsonl import LogWriter, encode_row
 from longhaul.runs.monitor.background import Background
@@ -262,15 +263,15 @@ class WatchConfig:
     """Stacks of slow steps are written at most once within this time."""
 
     def __post_init__(self) -> None:
-        for name, value, low in (
-            ("heartbeat_seconds", self.heartbeat_seconds, 0),
-            ("least_seconds", self.least_seconds, 0),
-            ("first_seconds", self.first_seconds, 0),
-            ("factor", self.factor, 1),
-            ("slow_step_seconds", self.slow_step_seconds, 0),
-            ("slow_factor", self.slow_factor, 1),
-            ("slow_steps", self.slow_steps, 1),
-            ("slow_window_seconds", self.slow_window_seconds, 0),
-        ):
-            if not value >= low:
-                raise ConfigError(f"watch.{name} = {value!r} must be at least {low}")
+        require_least(
+            "watch",
+            self,
+            heartbeat_seconds=0,
+            least_seconds=0,
+            first_seconds=0,
+            factor=1,
+            slow_step_seconds=0,
+            slow_factor=1,
+            slow_steps=1,
+            slow_window_seconds=0,
+        )

@@ -8,7 +8,7 @@ from typing import Any
 
 from longhaul.core.config import flatten
 from longhaul.core.control import Progress
-from longhaul.runs.track.tracker import NOTHING, MissingPackageError, Point, Subject
+from longhaul.runs.track.tracker import NOTHING, MissingPackageError, Point, Subject, Tracker
 
 try:
     from mlflow import MlflowClient
@@ -21,7 +21,7 @@ MOST_METRICS, MOST_PARAMS, LONGEST_PARAM = 1000, 100, 500
 """Limits of one call of MLflow."""
 
 
-class MLflow:
+class MLflow(Tracker):
     """Sends points to one MLflow run, which every process of our run continues."""
 
     def __init__(self, subject: Subject, project: str, uri: str) -> None:
@@ -76,15 +76,9 @@ class MLflow:
         for path in point.films.values():
             self._client.log_artifact(self._run, str(Path(path)), "films")
 
-    def flush(self) -> None:
-        """No-op: every call is written at once."""
-
     def close(self) -> None:
         """Mark the run as ended; a process that continues it marks it as running again."""
         self._client.set_terminated(self._run)
-
-    def abandon(self) -> None:
-        """No-op: requests end with the process."""
 
 
 def flat_name(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,8 @@ from longhaul.core.metrics import Alias, alias_curves
 from longhaul.core.parts import Recorded
 from longhaul.core.settings import SettingValue
 from longhaul.runs.directory import RunDirectory
-from longhaul.runs.logs.jsonl import Row, iterate_rows
-from longhaul.runs.reader import merged_rows
+from longhaul.runs.logs.jsonl import iterate_rows
+from longhaul.runs.reader import merged_rows, moves_by_iteration
 from longhaul.runs.track.tracker import Point
 
 WALL = "time/wall"
@@ -59,12 +59,3 @@ class Points:
             if isinstance(value, (int, float)):
                 named[f"setting/{name}"] = float(value)
         return named | alias_curves(self.aliases, {**settings, **measured})
-
-
-def moves_by_iteration(events: Iterable[Row]) -> dict[int, dict[str, Any]]:
-    """Return the settings that were changed after each iteration."""
-    moves: dict[int, dict[str, Any]] = {}
-    for event in events:
-        for move in event.get("moves", ()):
-            moves.setdefault(event["iteration"], {})[move["setting"]] = move["new"]
-    return moves

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from longhaul.core.control import Progress
 from longhaul.runs.lock import Clocks
-from longhaul.runs.track.tracker import NOTHING, MissingPackageError, Point, Subject
+from longhaul.runs.track.tracker import NOTHING, MissingPackageError, Point, Subject, Tracker
 
 FLUSH_SECONDS = 5.0
 BINS = 30
@@ -28,7 +28,7 @@ Picture = tuple[bytes, int, int]
 """The bytes of a GIF, its width and height."""
 
 
-class TensorBoard:
+class TensorBoard(Tracker):
     """Writes `tensorboard/`; needs no server and no account."""
 
     def __init__(self, subject: Subject, clocks: Clocks, gif: Gif) -> None:
@@ -93,9 +93,6 @@ class TensorBoard:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def abandon(self) -> None:
-        """No-op: event files need no shutdown."""
 
     def _add(self, event: Event) -> None:
         assert self._file is not None, "opened first"

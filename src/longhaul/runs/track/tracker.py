@@ -58,13 +58,15 @@ class Tracker(Protocol):
         """Take a point; they come in the order of their steps."""
 
     def flush(self) -> None:
-        """Make the points so far visible to readers."""
+        """Make the points so far visible to readers; a no-op unless points are buffered."""
+        return
 
     def close(self) -> None:
         """End."""
 
     def abandon(self) -> None:
-        """Stop keeping the process alive; called by the run, at any time."""
+        """Stop keeping the process alive; called by the run, at any time; a no-op by default."""
+        return
 
 
 class MissingPackageError(ConfigError):

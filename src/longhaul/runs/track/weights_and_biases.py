@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from longhaul.core.control import Progress
-from longhaul.runs.track.tracker import NOTHING, MissingPackageError, Point, Subject
+from longhaul.runs.track.tracker import NOTHING, MissingPackageError, Point, Subject, Tracker
 
 try:
     import wandb
@@ -25,7 +25,7 @@ SERVICE = "wandb-core"
 """The process the package starts."""
 
 
-class WeightsAndBiases:
+class WeightsAndBiases(Tracker):
     """Sends points to one W&B run, which every process of our run continues."""
 
     def __init__(self, subject: Subject, project: str) -> None:
@@ -79,9 +79,6 @@ class WeightsAndBiases:
             for name, path in point.films.items()
         }
         self._run.log(values, step=point.env_steps)
-
-    def flush(self) -> None:
-        """No-op: the package sends by itself."""
 
     def close(self) -> None:
         """Finish the run of this process."""
