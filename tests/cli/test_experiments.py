@@ -60,7 +60,7 @@ def test_without_optuna_one_line_names_the_extra(
     monkeypatch.setitem(sys.modules, "optuna", None)
     outcome = longhaul("search", "probe:chase", "--runs-root", tmp_path)
     assert outcome.code == 2
-    assert "pip install 'longhaul[search]'" in outcome.problem
+    assert "pip install 'longhaul-rl[search]'" in outcome.problem
     assert everything_in(tmp_path) == {}
 
 

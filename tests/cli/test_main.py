@@ -103,7 +103,7 @@ def test_the_version_is_the_installed_one(longhaul: Longhaul) -> None:
     from importlib.metadata import version
 
     outcome = longhaul("--version")
-    assert (outcome.code, outcome.out) == (0, f"longhaul {version('longhaul')}\n")
+    assert (outcome.code, outcome.out) == (0, f"longhaul {version('longhaul-rl')}\n")
 
 
 def test_no_command_at_all_shows_the_help(longhaul: Longhaul) -> None:

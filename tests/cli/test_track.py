@@ -20,7 +20,7 @@ def test_a_missing_package_is_named_with_its_extra(
         pytest.skip(f"{package} is installed")
     outcome = longhaul("train", "gym:CartPole-v1", "--track", name, "--runs-root", tmp_path)
     assert outcome.code == 2
-    assert f"longhaul[{extra}]" in outcome.err
+    assert f"longhaul-rl[{extra}]" in outcome.err
     assert list(tmp_path.iterdir()) == []
 
 

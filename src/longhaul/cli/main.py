@@ -190,7 +190,7 @@ def longhaul(
     if version:
         from importlib.metadata import version as installed
 
-        typer.echo(f"longhaul {installed('longhaul')}")
+        typer.echo(f"longhaul {installed('longhaul-rl')}")
         raise typer.Exit
 
 

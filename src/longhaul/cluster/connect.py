@@ -49,7 +49,7 @@ def shortened(error: BaseException) -> str:
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MEGABYTE = 1 << 20
-MISSING = "--cluster needs Ray, which is not installed: pip install 'longhaul[cluster]'"
+MISSING = "--cluster needs Ray, which is not installed: pip install 'longhaul-rl[cluster]'"
 PROBE_SECONDS = 2.0  # for a cluster of this machine to answer
 
 _QUIET = {

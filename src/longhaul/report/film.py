@@ -19,7 +19,7 @@ from longhaul.core.errors import ConfigError, ResourceError
 
 Picture = NDArray[np.uint8]  # [height, width, 3]
 
-MISSING = "films need the extra 'video': pip install 'longhaul[video]'"
+MISSING = "films need the extra 'video': pip install 'longhaul-rl[video]'"
 QUICK = "me=dia:subme=1:bframes=0:weightp=0:rc-lookahead=5"
 """Two thirds of the time for a quarter more bytes, measured on drawn pictures of 1100 x 800."""
 

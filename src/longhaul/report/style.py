@@ -51,7 +51,7 @@ RULES: Any = {
     "path.simplify": True,
 }
 
-MISSING = "plots need the extra 'plots': pip install 'longhaul[plots]'"
+MISSING = "plots need the extra 'plots': pip install 'longhaul-rl[plots]'"
 
 
 class PlotError(ConfigError):

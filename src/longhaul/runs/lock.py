@@ -21,16 +21,19 @@ import psutil
 from longhaul.core.errors import LockedError, ResourceError
 from longhaul.runs.durable import storage_errors, write_all
 
-_PACKAGES = ("gymnasium", "longhaul", "numpy", "safetensors", "torch")
+DISTRIBUTION = "longhaul-rl"
+"""The name pip knows this package by; `longhaul` belongs to another project there."""
+_PACKAGES = {name: name for name in ("gymnasium", "longhaul", "numpy", "safetensors", "torch")}
+_PACKAGES["longhaul"] = DISTRIBUTION
 _SLACK_SECONDS = 10.0  # between the clocks that a start time and a lock are taken from
 
 
 def installed_versions() -> dict[str, str]:
     """Return the versions that a bit-exact repetition depends on; an absent package is left out."""
     found = {"python": platform.python_version()}
-    for package in _PACKAGES:
+    for package, distribution in _PACKAGES.items():
         try:
-            found[package] = metadata.version(package)
+            found[package] = metadata.version(distribution)
         except metadata.PackageNotFoundError:
             continue
     return found

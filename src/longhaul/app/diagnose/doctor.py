@@ -28,11 +28,12 @@ from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.envs.checks import check_seeds, random_actions
 from longhaul.envs.guard import FOLDER, printable
 from longhaul.envs.processes.isolated import Enter, call_isolated
+from longhaul.runs.lock import DISTRIBUTION
 
 GIGABYTE = 1 << 30
 CHECK_SECONDS = 120.0
 LONGEST_EXAMPLE = 80
-PACKAGES = ("longhaul", "torch", "numpy", "gymnasium", "numba", "safetensors", "msgspec")
+PACKAGES = (DISTRIBUTION, "torch", "numpy", "gymnasium", "numba", "safetensors", "msgspec")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ def serve_runs(
     if missing:
         raise ConfigError(
             f"the live page needs {' and '.join(missing)}; install the extra: "
-            "pip install 'longhaul[web]'"
+            "pip install 'longhaul-rl[web]'"
         )
     from longhaul.web.server import Address, Service, serve
 

@@ -21,7 +21,7 @@ try:
     import pyarrow.parquet as pq
 except ModuleNotFoundError as error:
     raise ConfigError(
-        "metrics.parquet needs the extra 'parquet': pip install 'longhaul[parquet]'"
+        "metrics.parquet needs the extra 'parquet': pip install 'longhaul-rl[parquet]'"
     ) from error
 
 COUNTERS = ("iteration", "env_steps", "episodes")

@@ -75,7 +75,7 @@ class MissingPackageError(ConfigError):
     def __init__(self, tracker: str, extra: str) -> None:
         super().__init__(
             f"track.to names {tracker!r}, whose package is not installed: "
-            f"pip install 'longhaul[{extra}]', or leave it out"
+            f"pip install 'longhaul-rl[{extra}]', or leave it out"
         )
 
 

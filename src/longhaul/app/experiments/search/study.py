@@ -17,7 +17,7 @@ from longhaul.runs.durable import replace_file, storage_errors
 if TYPE_CHECKING:
     import optuna
 
-MISSING = "a search needs the extra 'search': pip install 'longhaul[search]'"
+MISSING = "a search needs the extra 'search': pip install 'longhaul-rl[search]'"
 FIRST_TRIALS = 8
 """Trials with random values before the sampler learns from them."""
 UNPRUNED_TRIALS = 5
