@@ -112,4 +112,4 @@ def digest_file(path: Path) -> Digest:
     """Return the digest of what the file holds."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
-        return Digest(file.tell(), found)
+        return Digest(os.fstat(file.fileno()).st_size, found)
