@@ -117,7 +117,7 @@ def test_a_dry_run_shows_config_and_memory_and_makes_nothing(
     outcome = longhaul(*TRAIN, "--dry-run", "--runs-root", tmp_path)
     assert outcome.code == 0
     assert 'task = "gym:CartPole-v1"' in outcome.out
-    assert "total" in outcome.out
+    assert "\ntotal  " in outcome.out
     shown = longhaul(*TRAIN, "--dry-run", "--json", "--runs-root", tmp_path)
     plan = json.loads(shown.out)
     assert plan["config"]["num_envs"] == 2

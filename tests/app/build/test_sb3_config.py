@@ -83,7 +83,7 @@ def test_normalize_sets_both_normalizers(tmp_path: Path) -> None:
     [
         ("n_envs = 4\nuse_sde = true", "'use_sde' has no counterpart here"),
         ('policy = "MyPolicy"', "policy = 'MyPolicy' is not one of MlpPolicy"),
-        ('n_envs = 4\nlearning_rate = "slow"', "learning_rate = 'slow' is neither a number"),
+        ('n_envs = 4\nlearning_rate = "slow"', "learning_rate = 'slow' must be a number"),
     ],
 )
 def test_what_has_no_counterpart_is_refused(tmp_path: Path, text: str, words: str) -> None:

@@ -204,7 +204,7 @@ def test_a_run_that_finished_unnoticed_is_not_trained_again(tmp_path: Path) -> N
 def test_other_terms_are_another_search(tmp_path: Path, changed: dict[str, object]) -> None:
     world = World(tmp_path)
     world.search(trials=1)
-    with pytest.raises(ConfigError, match="take another --name"):
+    with pytest.raises(ConfigError, match="use another --name"):
         world.search(trials=2, **changed)
 
 

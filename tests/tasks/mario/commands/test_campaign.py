@@ -248,7 +248,7 @@ def test_a_wrong_name_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_a_teacher_that_is_none_leaves_nothing_behind(tmp_path: Path) -> None:
     request = CampaignRequest(task="mario", teacher="runs/nobody", root=tmp_path)
-    with pytest.raises(ConfigError, match="--teacher runs/nobody is not a run"):
+    with pytest.raises(ConfigError, match="--teacher runs/nobody is not a run, a checkpoint"):
         run_campaign(request, print)
     assert not list(tmp_path.iterdir())
 
