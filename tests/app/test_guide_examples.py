@@ -162,7 +162,7 @@ def test_the_guides_schedule_fits_the_command_that_uses_it(tmp_path: Path) -> No
     ramp, nudge = read_toml(tmp_path / "slower.toml")["schedule"]
     # The ramp begins where the preset's learning rate is.
     assert list(config.schedule) == [{**ramp, "start": config.learn.learning_rate}, nudge]
-    assert "together" in show_plan(config, as_json=False)
+    assert "total  " in show_plan(config, as_json=False)
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in GUIDE.glob("*.md")))

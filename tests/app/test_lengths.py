@@ -31,7 +31,7 @@ def test_a_fraction_is_no_whole_number(key: str, text: str) -> None:
 
 
 def test_steps_for_a_run_in_iterations_are_refused(tmp_path: Path) -> None:
-    both = "total_timesteps would have no effect: total_iterations = "
+    both = "total_timesteps would have no effect: the length of the run is total_iterations = "
     with pytest.raises(ConfigError, match=both):
         resolve(ConfigSources("fish", preset="gate", flags={"total_timesteps": 5}))
     with pytest.raises(ConfigError, match=both):

@@ -36,7 +36,7 @@ def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_ray")
 @pytest.mark.parametrize("address", ["auto", "local", "127.0.0.1:6379"])
 def test_without_ray_the_remedy_is_told(address: str) -> None:
-    with pytest.raises(ClusterError, match=r"pip install 'longhaul\[cluster\]'"):
+    with pytest.raises(ClusterError, match=r"pip install 'longhaul-rl\[cluster\]'"):
         check_cluster(ClusterConfig(address=address))
     with pytest.raises(ClusterError, match="not installed"):
         import_ray(only_loopback=True)
