@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from longhaul.app.build.config import SessionOptions
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.build.text import columns
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.runs.logs.jsonl import read_rows

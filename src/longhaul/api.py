@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longhaul.app.session.options import SessionOptions
+from longhaul.app.build.config import SessionOptions
 
 if TYPE_CHECKING:
     from longhaul.app.build.config import RunConfig

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from longhaul.core.task import Evaluation, Task
 from longhaul.envs.gymnasium.env import GymnasiumFactory, gymnasium_envs
-from longhaul.nets.make import build_policy
+from longhaul.nets.config import build_policy
 from longhaul.tasks.kind import TaskKind
 
 

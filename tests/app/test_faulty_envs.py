@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from longhaul import api
+from longhaul.app.build.config import SessionOptions
 from longhaul.app.diagnose.verify import Interruption, verify
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.core.errors import ConfigError, EnvError, NumericalError

@@ -13,10 +13,10 @@ import pytest
 from docs.tools.commands import all_commands, parameters
 
 from longhaul.app.build.components import build_task
+from longhaul.app.build.config import SessionOptions
 from longhaul.app.build.sources import ConfigSources, from_values, read_toml, resolve
 from longhaul.app.diagnose.verify import Interruption, verify
 from longhaul.app.inspect.runs import list_tasks
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run, show_plan
 from longhaul.core.env import StepBuffers

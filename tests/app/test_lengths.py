@@ -54,5 +54,6 @@ def test_a_stored_config_is_taken_back(task: str, preset: str, tmp_path: Path) -
 def test_a_config_for_another_task_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('task = "fish"\n')
-    with pytest.raises(ConfigError, match=r"the config is for task \"fish\", not 'gym:CartPole-v1'"):
+    words = r"the config is for task \"fish\", not 'gym:CartPole-v1'"
+    with pytest.raises(ConfigError, match=words):
         resolve(ConfigSources(CARTPOLE, file=file))

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
+from longhaul.app.build.config import SessionOptions
 from longhaul.app.build.sources import ConfigSources, resolve
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.engine.stop import after_iterations

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longhaul.report.notebook import HEADINGS, Background, section, write_notebook
+from longhaul.report.notebook import HEADINGS, NotebookText, section, write_notebook
 from longhaul.report.run_data import RunData, gather
 from tests.report.made import made_run
 
@@ -27,7 +27,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     return gather(made_run(tmp_path_factory.mktemp("runs")).path)
 
 
-BACKGROUND = Background(goal="Fewer falls.", plots=("learning",))
+BACKGROUND = NotebookText(goal="Fewer falls.", plots=("learning",))
 
 
 def test_a_fresh_notebook_has_every_part_of_a_record(run: RunData) -> None:
@@ -49,7 +49,7 @@ def test_what_the_run_wrote_is_renewed_and_the_rest_is_kept(run: RunData) -> Non
     text = write_notebook(run, BACKGROUND)
     written = text.replace("_What should be tried next?", "Try a longer pole. _What")
     written = written.replace("## Learning\n", "## Learning\n\nPoles fall.\n")
-    again = write_notebook(run, Background(plots=("learning", "speed")), written)
+    again = write_notebook(run, NotebookText(plots=("learning", "speed")), written)
     assert "Try a longer pole." in again
     assert "Poles fall." in again
     assert "Fewer falls." in again
@@ -75,7 +75,7 @@ def test_whatever_a_person_writes_is_still_there(texts: list[str]) -> None:
     parts = text.split("\n## ")
     added = [f"{part}\n{words}" for part, words in zip(parts, [*texts, ""] * 5, strict=False)]
     written = "\n## ".join(added)
-    again = write_notebook(run, Background(plots=("speed",)), written)
+    again = write_notebook(run, NotebookText(plots=("speed",)), written)
     for words in texts:
         assert words in again
 

@@ -10,8 +10,8 @@ import pytest
 from selenium.webdriver.common.by import By
 
 from longhaul.app.artifacts.report import report_run
+from longhaul.app.build.config import SessionOptions
 from longhaul.app.build.sources import ConfigSources, resolve
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.runs.directory import RunDirectory

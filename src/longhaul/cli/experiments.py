@@ -180,7 +180,7 @@ def new_task(
     out: Annotated[Path, typer.Option(help="Folder to write the package into.")] = Path(),
 ) -> None:
     """Write a new task as a Python package: a small example that trains and has tests."""
-    from longhaul.app.experiments.new_task import new_task as write_task
+    from longhaul.app.experiments.new_experiment import new_task as write_task
 
     typer.echo(write_task(name, out))
 

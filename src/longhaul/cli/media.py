@@ -91,7 +91,7 @@ def serve(
     ] = None,
 ) -> None:
     """Show runs in the browser, live: curves, schedules, hints, films. Read-only."""
-    from longhaul.app.inspect.serve import serve_runs
+    from longhaul.app.inspect.runs import serve_runs
 
     serve_runs(root, typer.echo, host=host, port=port, token=token, allowed_hosts=allow_host or ())
 

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from longhaul.core.spaces import EnvSpec
+
+if TYPE_CHECKING:
+    from longhaul.nets.actor_critic import ActorCritic
+
 from dataclasses import dataclass
 from typing import Literal
 
@@ -93,3 +100,17 @@ class PolicyConfig:
 
 
 METRICS = (Metric("policy/std", "mean standard deviation of continuous actions"),)
+
+
+def build_policy(spec: EnvSpec, config: PolicyConfig) -> ActorCritic:
+    """Return a fresh policy for an environment, as the config describes it."""
+    from longhaul.nets import actor_critic
+
+    return actor_critic.build_policy(spec, config)
+
+
+def image_warnings(spec: EnvSpec, config: PolicyConfig) -> tuple[str, ...]:
+    """Return a warning for every part that looks like an image but is read by an MLP."""
+    from longhaul.nets import encoder
+
+    return encoder.image_warnings(spec.observation, config)

@@ -41,7 +41,7 @@ _BLOCK = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Background:
+class NotebookText:
     """Text of a notebook that is not in the run directory."""
 
     goal: str = ""
@@ -52,7 +52,7 @@ class Background:
     plots: Sequence[str] = ()
 
 
-def write_notebook(run: RunData, background: Background, before: str = "") -> str:
+def write_notebook(run: RunData, background: NotebookText, before: str = "") -> str:
     """Return the notebook; in an earlier one only the generated blocks are renewed.
 
     A generated block has the digest of its text. A block that a person has changed stays, and the
@@ -93,7 +93,7 @@ def block(name: str, body: str) -> str:
     return f"<!-- longhaul:{name} {digest(body)} -->\n{body}<!-- longhaul:end -->\n"
 
 
-def _fresh(run: RunData, background: Background, blocks: Mapping[str, str]) -> str:
+def _fresh(run: RunData, background: NotebookText, blocks: Mapping[str, str]) -> str:
     record = run.state.record
     written = {"Goal": background.goal, "Plan": background.plan}
     parts = [f"# {record.task}: {record.name}, seed {record.seed}\n"]
@@ -112,7 +112,7 @@ def slug(heading: str) -> str:
     return heading.lower().replace(" ", "-")
 
 
-def filled(run: RunData, background: Background) -> dict[str, str]:
+def filled(run: RunData, background: NotebookText) -> dict[str, str]:
     """Return the generated parts, by the names of their blocks."""
     return {
         "start": _start(run, background),
@@ -124,12 +124,12 @@ def filled(run: RunData, background: Background) -> dict[str, str]:
     }
 
 
-def _start(run: RunData, background: Background) -> str:
+def _start(run: RunData, background: NotebookText) -> str:
     made = f"Started {run.state.record.created}."
     return f"{background.start} {made}".strip()
 
 
-def _run(run: RunData, background: Background) -> str:
+def _run(run: RunData, background: NotebookText) -> str:
     lines = ["```", words.original_command(run), "```", "", f"Status: {run.state.status}"]
     if run.state.status != "finished":
         lines[-1] += "; these results are preliminary"
@@ -189,7 +189,7 @@ def _steering(run: RunData) -> str:
     return table(("controller", "setting", "changes", "last value", "last reason"), rows)
 
 
-def _artifacts(run: RunData, background: Background) -> str:
+def _artifacts(run: RunData, background: NotebookText) -> str:
     folder = run.directory.path
     lines = [f"- [plots/{name}.png](plots/{name}.png)" for name in background.plots]
     for film in run.films:

@@ -97,7 +97,7 @@ TEMPLATE_NAME = "recall"
 TEMPLATE = {
     _PROBE / "template" / "pyproject.toml": "pyproject.toml",
     _PROBE / "template" / "test_task.txt": "tests/test_task.py",
-    _PROBE / "template" / "task.py": "recall/task.py",
+    _PROBE / "template" / "task.txt": "recall/task.py",
     _PROBE / "recall.py": "recall/env.py",
     _PROBE / "__init__.py": "recall/__init__.py",
     _PROBE / "presets" / "recall.toml": "recall/presets/default.toml",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from longhaul.app.artifacts.report import Artifacts, keep_panels, preset_differences, report_run
+from longhaul.app.build.config import SessionOptions
 from longhaul.app.evaluation.load import Run
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.core.errors import ConfigError

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from longhaul.app.build.components import build_task
+from longhaul.app.build.config import SessionOptions
 from longhaul.app.build.metrics import declared_metrics, declares, registry
 from longhaul.app.build.sources import ConfigSources, resolve
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.core.metrics import Metric

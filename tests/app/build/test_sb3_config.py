@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.build.config import RunConfig
+from longhaul.app.build.config import RunConfig, SessionOptions
 from longhaul.app.build.sources import ConfigSources, resolve
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.core.errors import ConfigError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.experiments.new_task import new_task
+from longhaul.app.experiments.new_experiment import new_task
 from longhaul.core.errors import ConfigError
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.app.build.config import RunConfig
+from longhaul.app.build.config import RunConfig, SessionOptions
 from longhaul.app.build.sources import from_values
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run, find_match, fingerprint, start_or_resume
 from longhaul.core.errors import ConfigError, LockedError

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 from benchmarks.dead_tracker import DeadTracker
 
-from longhaul.app.session.options import SessionOptions
+from longhaul.app.build.config import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.app.session.tracking import TRACKERS, TrackerKind, check_trackers

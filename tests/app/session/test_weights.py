@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from longhaul.app.build.config import SessionOptions
 from longhaul.app.evaluation.load import Run
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.core.errors import ConfigError

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 
+from longhaul.app.build.config import SessionOptions
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.evaluation.evaluate import EvaluationRequest, evaluate_run
 from longhaul.app.evaluation.load import Run
 from longhaul.app.evaluation.suites import SuiteReport, SuiteRequest, play_suite
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run, build_checked
 from longhaul.runs.checkpoints.inspect import list_checkpoints

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from longhaul.app.build.config import SessionOptions
 from longhaul.app.build.sources import ConfigSources, resolve
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.core.env import StepBuffers, VectorEnv

@@ -10,11 +10,11 @@ import pytest
 
 from longhaul.app.artifacts.records import study_run
 from longhaul.app.bench.training import measure_rollouts
+from longhaul.app.build.config import SessionOptions
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.evaluation.evaluate import EvaluationRequest, evaluate_run
 from longhaul.app.evaluation.load import Run
 from longhaul.app.evaluation.suites import SuiteReport, SuiteRequest
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.tasks.nethack.evaluation import intervals, suites

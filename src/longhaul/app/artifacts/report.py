@@ -17,7 +17,7 @@ from longhaul.app.evaluation.load import Run
 from longhaul.core.errors import LonghaulError
 from longhaul.core.settings import Settings
 from longhaul.core.task import Task
-from longhaul.report.notebook import Background, section, write_notebook
+from longhaul.report.notebook import NotebookText, section, write_notebook
 from longhaul.report.page import Extras, make_page, write_plots
 from longhaul.report.run_data import RunData, gather
 from longhaul.report.snapshots import write_curve_films
@@ -119,12 +119,12 @@ def _flag(command: tuple[str, ...], flag: str) -> str:
 
 def _background(
     run: RunData, changed: dict[str, tuple[Any, Any]], preset: str, plots: tuple[str, ...]
-) -> Background:
+) -> NotebookText:
     """Return the experiment's notes, if `longhaul new-experiment` created it."""
     config = _flag(run.state.record.command, "--config")
     notes = Path(config).with_suffix(".md") if config else None
     text = notes.read_text("utf-8") if notes is not None and notes.is_file() else ""
-    return Background(
+    return NotebookText(
         goal=section(text, "Goal"),
         plan=section(text, "Plan"),
         start=section(text, "Start"),

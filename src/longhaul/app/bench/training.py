@@ -21,10 +21,9 @@ from longhaul.app.build.components import (
     build_settings,
     build_task,
 )
-from longhaul.app.build.config import RunConfig
+from longhaul.app.build.config import RunConfig, SessionOptions
 from longhaul.app.build.sources import find_kind
 from longhaul.app.diagnose.trials import modes
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.core.control import Progress

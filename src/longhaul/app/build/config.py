@@ -211,3 +211,14 @@ def _instead(controller: Controller[Any], name: str, first: object, kind: TaskKi
         f"schedule.{controller.name} {sets}; {change}, leave the key out, or switch off all "
         "schedules with --set schedule=[]"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """Options of a session that are not part of the run's config."""
+
+    as_json: bool = False
+    quiet: bool = False
+    require_gpu: bool = False
+    report: bool = False
+    """Whether a finished run writes films, plots and a report, as its config specifies."""

@@ -11,10 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from longhaul.app.build.components import build_task, check_task
-from longhaul.app.build.config import RunConfig
+from longhaul.app.build.config import RunConfig, SessionOptions
 from longhaul.app.build.sources import ConfigSources, find_kind, parse_override, read_toml
 from longhaul.app.build.text import columns
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.core.errors import ConfigError, EnvError

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -281,3 +282,28 @@ def run_tool(task: str, name: str, arguments: Sequence[str]) -> str:
             f"task {kind.name!r} has no tool {name!r}{suggestion(name, tools)} (tools: {there})"
         )
     return tools[name].run(arguments)
+
+
+def serve_runs(
+    root: Path,
+    notify: Callable[[str], None],
+    *,
+    host: str,
+    port: int,
+    token: str,
+    allowed_hosts: Sequence[str],
+) -> None:
+    """Serve the page until a signal; its address is passed to `notify`."""
+    missing = [name for name in ("starlette", "uvicorn") if not importlib.util.find_spec(name)]
+    if missing:
+        raise ConfigError(
+            f"the live page needs {' and '.join(missing)}; install the extra: "
+            "pip install 'longhaul-rl[web]'"
+        )
+    from longhaul.web.server import Address, Service, serve
+
+    def show_address(address: Address) -> None:
+        notify(f"the page of {root}: {address.as_text()}")
+        notify("stop it with Ctrl-C; the runs are not affected")
+
+    serve(Service(root, host, port, token, tuple(allowed_hosts)), show_address)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from longhaul.app.artifacts.report import Artifacts
-from longhaul.app.build.config import RunConfig
+from longhaul.app.build.config import RunConfig, SessionOptions
 from longhaul.app.evaluation.evaluate import Evaluated, EvaluationRequest, evaluate_run
 from longhaul.app.evaluation.suites import SuiteReport
 from longhaul.app.session.assemble import BuiltRun, assemble
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.session import Session
 from longhaul.core.control import Progress
 from longhaul.core.metrics import Metrics

@@ -11,7 +11,7 @@ from types import TracebackType
 import torch
 
 from longhaul.app.build.components import run_end
-from longhaul.app.build.config import RunConfig
+from longhaul.app.build.config import RunConfig, SessionOptions
 from longhaul.app.build.env_output import env_output
 from longhaul.app.build.faults import keeping_tracebacks
 from longhaul.app.build.memory import choose_device, fix_torch
@@ -19,7 +19,6 @@ from longhaul.app.build.sources import read_toml, to_values
 from longhaul.app.evaluation.load import Run
 from longhaul.app.session.display import Display, choose_display
 from longhaul.app.session.monitoring import Monitoring, torch_memory
-from longhaul.app.session.options import SessionOptions
 from longhaul.core.errors import LonghaulError, ResourceError
 from longhaul.core.task import Task
 from longhaul.engine.stop import DONE, Outcome, Until, first_of

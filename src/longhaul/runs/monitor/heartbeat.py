@@ -16,7 +16,37 @@ from longhaul.core.control import Progress
 from longhaul.core.env import Workers
 from longhaul.runs.durable import replace_file
 from longhaul.runs.lock import Clocks
-from longhaul.runs.monitor.background import Background
+
+
+class Background:
+    """Calls `work` every so many seconds, from a daemon thread, between `start` and `close`."""
+
+    def __init__(self, name: str, every_seconds: float, work: Callable[[], None]) -> None:
+        self._every = every_seconds
+        self._work = work
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def ident(self) -> int | None:
+        """The thread's number; None before it started."""
+        return self._thread.ident
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def close(self) -> bool:
+        """End the thread and wait for it; return whether it was running."""
+        self._ended.set()
+        was_running = self._thread.is_alive()
+        if was_running:
+            self._thread.join()
+        return was_running
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._every):
+            self._work()
 
 
 @dataclass(frozen=True, slots=True)

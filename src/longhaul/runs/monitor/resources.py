@@ -16,7 +16,7 @@ from longhaul.core.metrics import Metric, Metrics
 from longhaul.runs.config import require_least
 from longhaul.runs.lock import Clocks
 from longhaul.runs.logs.jsonl import LogWriter, encode_row
-from longhaul.runs.monitor.background import Background
+from longhaul.runs.monitor.heartbeat import Background
 
 WINDOW = 100
 """Samples in a running mean."""

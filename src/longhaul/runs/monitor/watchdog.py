@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from longhaul.core.env import IDLE, Workers
 from longhaul.runs.lock import Clocks
-from longhaul.runs.monitor.background import Background
+from longhaul.runs.monitor.heartbeat import Background
 from longhaul.runs.monitor.resources import WatchConfig
 from longhaul.runs.monitor.stalls import (
     Burst,

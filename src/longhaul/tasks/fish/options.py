@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting
 from longhaul.schedule.stages import LowWarning
-from longhaul.tasks.fish.hard_starts.files import Applied
+from longhaul.tasks.fish.hard_starts.files import Applied, StageSpec, with_reinjections
 from longhaul.tasks.fish.hard_starts.laps import LapRules
-from longhaul.tasks.fish.hard_starts.stages import StageSpec, with_reinjections
 from longhaul.tasks.fish.training.options import TrainingOptions, demand, lowered
 from longhaul.tasks.fish.world.starts import VelocityRange
 

@@ -14,7 +14,7 @@ from longhaul.core.metrics import Metric, Metrics, Panel
 from longhaul.core.task import Evaluation, Task
 from longhaul.envs.starts import STARTS_LIMIT
 from longhaul.hints.steering import GateStuck, QueueLow
-from longhaul.nets.make import build_policy
+from longhaul.nets.config import build_policy
 from longhaul.tasks.fish.evaluation.evaluation import METRICS as EVALUATION_METRICS
 from longhaul.tasks.fish.evaluation.evaluation import SCORE, suites
 from longhaul.tasks.fish.hard_starts.mix import run_mix

@@ -13,7 +13,7 @@ from longhaul.core.metrics import Metrics, Panel
 from longhaul.core.task import Evaluation, Task
 from longhaul.envs.gymnasium.env import GymnasiumFactory, probe
 from longhaul.envs.gymnasium.make import check_id
-from longhaul.nets.make import build_policy, image_warnings
+from longhaul.nets.config import build_policy, image_warnings
 from longhaul.tasks.kind import TaskKind, TaskRequest
 
 

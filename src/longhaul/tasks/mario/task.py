@@ -15,7 +15,7 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Alias, Metric, Metrics, Panel
 from longhaul.core.settings import Setting
 from longhaul.core.task import Evaluation, Task
-from longhaul.nets.make import build_policy
+from longhaul.nets.config import build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest, Tool
 from longhaul.tasks.mario.evaluation import (
     FINAL,

@@ -10,7 +10,7 @@ from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metric, Metrics, Panel
 from longhaul.core.task import Evaluation, Task
-from longhaul.nets.make import build_policy
+from longhaul.nets.config import build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest
 from longhaul.tasks.nethack import rules as rule_records
 from longhaul.tasks.nethack.evaluation import HELD_OUT, REHEARSAL, SCORE, ended, suites

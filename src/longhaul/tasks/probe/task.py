@@ -10,7 +10,7 @@ from longhaul.core.env import Episode, SingleEnvs
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.metrics import Metric, Metrics, Panel
 from longhaul.core.task import Evaluation, Task
-from longhaul.nets.make import build_policy
+from longhaul.nets.config import build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest
 from longhaul.tasks.probe.chase import STEP_COST, best_return, chase_envs
 from longhaul.tasks.probe.recall import RecallFactory

@@ -19,10 +19,9 @@ from longhaul.envs.serial import BatchedVectorEnv
 from longhaul.envs.starts import STARTS, STARTS_DEALT, STARTS_LIMIT
 from longhaul.nets.config import PolicyConfig
 from longhaul.schedule.schedule import Schedule
-from longhaul.tasks.fish.hard_starts.files import TailFile, TailItem, write_tail_file
+from longhaul.tasks.fish.hard_starts.files import StageSpec, TailFile, TailItem, write_tail_file
 from longhaul.tasks.fish.hard_starts.plan import pin, plan_tail, summarize_tail
 from longhaul.tasks.fish.hard_starts.queue import TailQueue
-from longhaul.tasks.fish.hard_starts.stages import StageSpec
 from longhaul.tasks.fish.options import TAIL_TYPE, FishOptions, FishStartOptions, TailOptions
 from longhaul.tasks.fish.task import build
 from longhaul.tasks.fish.world.school import START_NAME, Schools, fish_envs

@@ -14,7 +14,7 @@ from longhaul.envs.config import EnvConfig
 from longhaul.envs.starts import STARTS
 from longhaul.nets.config import PolicyConfig
 from longhaul.schedule.schedule import Schedule
-from longhaul.tasks.fish.hard_starts.stages import StageSpec
+from longhaul.tasks.fish.hard_starts.files import StageSpec
 from longhaul.tasks.fish.options import TAIL_TYPE, FishOptions, TailOptions
 from longhaul.tasks.fish.task import build
 from longhaul.tasks.fish.training.options import (

@@ -6,7 +6,7 @@ import pytest
 
 from longhaul.core.config import convert
 from longhaul.core.errors import ConfigError
-from longhaul.tasks.fish.hard_starts.stages import StageSpec, with_reinjections
+from longhaul.tasks.fish.hard_starts.files import StageSpec, with_reinjections
 from longhaul.tasks.fish.options import TailOptions
 
 WHERE = "options.tail.stages"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from longhaul.core.evaluation import RunLog
-from longhaul.tasks.fish.hard_starts.stages import StageSpec
+from longhaul.tasks.fish.hard_starts.files import StageSpec
 from longhaul.tasks.fish.options import FishOptions, TailOptions
 
 OPTIONS = FishOptions(

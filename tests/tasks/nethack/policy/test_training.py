@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from longhaul.app.artifacts.records import study_run
+from longhaul.app.build.config import SessionOptions
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.evaluation.load import Run
-from longhaul.app.session.options import SessionOptions
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.core.control import Progress

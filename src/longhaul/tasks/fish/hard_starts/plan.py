@@ -13,7 +13,7 @@ from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.settings import Setting, Settings
-from longhaul.tasks.fish.hard_starts.files import TailItem, merge, read_tail_file
+from longhaul.tasks.fish.hard_starts.files import StageSpec, TailItem, merge, read_tail_file
 from longhaul.tasks.fish.hard_starts.laps import Candidate
 from longhaul.tasks.fish.hard_starts.queue import (
     FORCED_RESETS,
@@ -23,7 +23,6 @@ from longhaul.tasks.fish.hard_starts.queue import (
     lost_metric,
     replays_metric,
 )
-from longhaul.tasks.fish.hard_starts.stages import StageSpec
 from longhaul.tasks.fish.options import SCHOOL_SIZE, FishOptions, TailOptions
 from longhaul.tasks.fish.training.options import lowered
 from longhaul.tasks.fish.world.school import FORCED, START_NAME, SchoolFactory

@@ -10,8 +10,8 @@ from typing import Any
 
 from longhaul.core.evaluation import Row, RunLog
 from longhaul.schedule.stages import LowWarning, WarningState
+from longhaul.tasks.fish.hard_starts.files import StageSpec
 from longhaul.tasks.fish.hard_starts.queue import FORCED_RESETS, NAME
-from longhaul.tasks.fish.hard_starts.stages import StageSpec
 from longhaul.tasks.fish.options import TailOptions
 from longhaul.tasks.fish.world.school import FORCED, START_NAME
 

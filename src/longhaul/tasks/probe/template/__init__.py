@@ -1,1 +1,0 @@
-"""What `longhaul new-task` copies beside the recall environment: a task, its preset, its tests."""
