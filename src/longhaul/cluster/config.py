@@ -78,7 +78,7 @@ METRICS = (
     Metric("cluster/collectors", "running collectors"),
     Metric("cluster/fragments", "fragments in this rollout"),
     Metric("cluster/lag_mean", "mean updates between a fragment's weights and the learner's"),
-    Metric("cluster/lag_max", "largest number of those updates"),
+    Metric("cluster/lag_max", "most updates between a fragment's weights and the learner's"),
     Metric("cluster/deaths", "collectors that died or hung since this process started"),
     Metric(
         "cluster/asked", "environment transitions requested since the start of the run", "steps"

@@ -67,11 +67,11 @@ class EvaluateConfig:
 
 def _spread(name: str, what: str, unit: str = "") -> tuple[Metric, ...]:
     return (
-        Metric(f"{name}_std", f"standard deviation of those {what}", unit),
-        Metric(f"{name}_min", f"lowest of those {what}", unit),
-        Metric(f"{name}_max", f"highest of those {what}", unit),
+        Metric(f"{name}_std", f"standard deviation of {what} in the window", unit),
+        Metric(f"{name}_min", f"lowest of {what} in the window", unit),
+        Metric(f"{name}_max", f"highest of {what} in the window", unit),
         *(
-            Metric(f"{name}_p{percent}", f"{percent}th percentile of those {what}", unit)
+            Metric(f"{name}_p{percent}", f"{percent}th percentile of {what} in the window", unit)
             for percent in (10, 50, 90, 99)
         ),
     )
@@ -80,14 +80,19 @@ def _spread(name: str, what: str, unit: str = "") -> tuple[Metric, ...]:
 METRICS = (
     Metric("time/total_timesteps", "steps taken since the run began, over all rows", "steps"),
     Metric("rollout/ep_rew_mean", "mean return of the last `collect.window` finished episodes"),
-    *_spread("rollout/ep_rew", "returns"),
-    Metric("rollout/ep_len_mean", "mean length of the same episodes", "steps"),
-    *_spread("rollout/ep_len", "lengths", "steps"),
-    Metric("rollout/ended/<reason>", "share of the same episodes that ended for this reason"),
+    *_spread("rollout/ep_rew", "the returns"),
+    Metric(
+        "rollout/ep_len_mean", "mean length of the last `collect.window` finished episodes", "steps"
+    ),
+    *_spread("rollout/ep_len", "the lengths", "steps"),
+    Metric(
+        "rollout/ended/<reason>",
+        "share of finished episodes in the window that ended for this reason",
+    ),
     Metric("rollout/success_rate", "share of this rollout's ends that reached the env's goal"),
     Metric("rollout/running_len_mean", "mean age of the episodes under way", "steps"),
-    Metric("rollout/running_len_p50", "median of those ages", "steps"),
-    Metric("rollout/running_len_max", "greatest of those ages", "steps"),
+    Metric("rollout/running_len_p50", "median age of the episodes under way", "steps"),
+    Metric("rollout/running_len_max", "greatest age of the episodes under way", "steps"),
     Metric("rollout/action_share/<number>", "share of steps with this action, of at most 16"),
     Metric("rollout/forced_share", "share of steps whose action was not the policy's, if any"),
     Metric("rollout/episodes", "episodes that ended in this rollout"),
@@ -97,9 +102,9 @@ METRICS = (
     Metric("starts/dealt", "episodes begun in this rollout from a hard start, if any"),
     Metric("fault/lost_steps", "steps whose outcome was lost with their env, if any", "steps"),
     Metric("eval/mean_reward", "mean return of the evaluation's episodes"),
-    Metric("eval/std_reward", "standard deviation of those returns"),
-    Metric("eval/min_reward", "lowest of those returns"),
-    Metric("eval/max_reward", "highest of those returns"),
+    Metric("eval/std_reward", "standard deviation of the evaluation's returns"),
+    Metric("eval/min_reward", "lowest return of the evaluation"),
+    Metric("eval/max_reward", "highest return of the evaluation"),
     Metric("eval/mean_ep_length", "mean length of the evaluation's episodes", "steps"),
     Metric("eval/episodes", "episodes played in the evaluation"),
     Metric("eval/<figure>", "mean of a figure the env gives at an episode's end, as is_success"),
@@ -122,12 +127,16 @@ TIMINGS = (
     Metric("time/other_share", "share of the iteration spent on everything else"),
     Metric("time/eta_seconds", "time left at the speed of this process", "s"),
     Metric("time/env_step_p50_ms", "median time of a step of all environments", "ms"),
-    Metric("time/env_step_p90_ms", "90th percentile of those times", "ms"),
-    Metric("time/env_step_p99_ms", "99th percentile of those times", "ms"),
-    Metric("time/env_step_max_ms", "longest of those times", "ms"),
-    Metric("time/env_step_ms_median", "mean step of the environment in the middle", "ms"),
+    Metric(
+        "time/env_step_p90_ms", "90th percentile of the time of a step of all environments", "ms"
+    ),
+    Metric(
+        "time/env_step_p99_ms", "99th percentile of the time of a step of all environments", "ms"
+    ),
+    Metric("time/env_step_max_ms", "longest step of all environments", "ms"),
+    Metric("time/env_step_ms_median", "mean step of the median environment", "ms"),
     Metric("time/env_step_ms_slowest", "mean step of the slowest environment", "ms"),
-    Metric("time/env_slowest", "number of that environment"),
+    Metric("time/env_slowest", "number of the slowest environment"),
     Metric("time/replay_sample_ms", "time spent drawing replay samples, all of the below", "ms"),
     Metric("time/replay_priority_ms", "time spent bringing priorities to a new alpha", "ms"),
     Metric("time/replay_draw_ms", "time spent choosing sequences by their priority", "ms"),

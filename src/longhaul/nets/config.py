@@ -64,7 +64,7 @@ class PolicyConfig:
     """Which layers explore by learned noise in their weights: the heads, the trunk's last layer,
     or both."""
     noise_scale: float = 0.5
-    """Initial scale of that noise."""
+    """Initial scale of the noise of noisy layers."""
     normalize_observations: bool = False
     """Whether float observations are shifted and scaled by their running mean and deviation."""
     observation_clip: float = 10.0

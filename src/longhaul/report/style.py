@@ -223,9 +223,9 @@ class ReportConfig:
     """Checkpoints spread over the run to show side by side when training ends, each at the same
     step of the same episode; 0 turns it off. `checkpoint.keep_spread` keeps them."""
     snapshot_step: int = 100
-    """The step of the episode at which they are shown."""
+    """The step of the episode that snapshots show."""
     snapshot_seed: int = 42
-    """The seed of that episode."""
+    """The seed of the episode that snapshots show."""
 
     study: int = 6
     """For tasks that study their policies: episodes of the final evaluation to replay for the study

@@ -52,7 +52,7 @@ METRICS = (
     Metric("starts/<name>_stage", "number of the queue's stage, from 1"),
     Metric("starts/<name>_stage_progress", "share of the stage that is over, from 0 to 1"),
     Metric("starts/<name>_remaining", "what is left of the queue, in its unit"),
-    Metric("starts/<name>_remaining_ratio", "the same as a share of the whole queue"),
+    Metric("starts/<name>_remaining_ratio", "share of the whole queue that is left"),
     Metric("starts/<name>_laps", "how often the queue has begun again"),
     Metric("starts/<name>_low_hits", "observations in a row of a low remainder"),
     Metric("starts/<name>_warning", "1 while the queue is running low"),

@@ -24,13 +24,15 @@ WINDOW = 100
 METRICS = (
     Metric("mem/rss", "resident memory of the trainer", "bytes"),
     Metric("mem/uss", "memory of the trainer that no other process shares", "bytes"),
-    Metric("mem/workers_rss", "resident memory of all its processes together", "bytes"),
-    Metric("mem/workers_uss", "memory of those processes that no other shares", "bytes"),
-    Metric("mem/worker_rss_max", "resident memory of the largest of those processes", "bytes"),
+    Metric("mem/workers_rss", "resident memory of all worker processes together", "bytes"),
+    Metric(
+        "mem/workers_uss", "memory of the worker processes that no other process shares", "bytes"
+    ),
+    Metric("mem/worker_rss_max", "resident memory of the largest worker process", "bytes"),
     Metric("mem/system_percent", "memory of the machine in use", "%"),
     Metric("mem/processes", "live processes of the trainer"),
     Metric("cpu/trainer_percent", "processor time of the trainer; 100 is one core", "%"),
-    Metric("cpu/workers_percent", "processor time of all its processes; 100 is one core", "%"),
+    Metric("cpu/workers_percent", "processor time of all worker processes; 100 is one core", "%"),
     Metric("cpu/system_percent", "how busy all cores of the machine are", "%"),
     Metric("cpu/trainer_percent_mean", "mean of the last 100 measurements of the trainer", "%"),
     Metric("gpu/count", "graphics cards, where nvidia-ml-py finds any"),

@@ -61,14 +61,17 @@ HINTS: tuple[Rule, ...] = (
 
 METRICS = (
     Metric("env/survival_rate", "share of fish alive at the end of their episodes"),
-    Metric("env/survival_rate_full", "the same over episodes that were not cut short"),
+    Metric(
+        "env/survival_rate_full",
+        "share of fish alive at the end of episodes that were not cut short",
+    ),
     Metric("env/first_death_step", "mean step of the first death, where there was one"),
     Metric("env/final_num_alive", "mean number of fish alive at the end of their episodes"),
     Metric("env/avg_num_alive", "mean number of fish alive over all steps of their episodes"),
     Metric("env/step_one_deaths", "mean number of fish that died in the first step"),
-    Metric("env/step_one_deaths_per_1000", "the same per thousand fish"),
+    Metric("env/step_one_deaths_per_1000", "fish that died in the first step, per thousand"),
     Metric(ALL_FIRST_DEATHS, "10th percentile of the episodes' first deaths"),
-    Metric(LATER_FIRST_DEATHS, "the same over the first deaths after the first step"),
+    Metric(LATER_FIRST_DEATHS, "10th percentile of the first deaths after the first step"),
     Metric("env/first_death_sample_size", "episodes with a death"),
 )
 

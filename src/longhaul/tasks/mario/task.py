@@ -76,8 +76,10 @@ PANELS = (
 
 METRICS = (
     Metric("env/clear_rate", "share of episodes that cleared their stage"),
-    Metric("env/clear_rate_fresh", "the same over episodes from the true start"),
-    Metric("env/clear_rate/<stage>", "the same over those of one stage"),
+    Metric(
+        "env/clear_rate_fresh", "share of episodes from the true start that cleared their stage"
+    ),
+    Metric("env/clear_rate/<stage>", "share of this stage's episodes that cleared it"),
     Metric("env/progress", "mean new ground of an episode", "pixels"),
     Metric("env/max_progress", "most new ground of an episode", "pixels"),
     Metric("env/max_x", "farthest place an episode ended at", "pixels"),

@@ -27,8 +27,8 @@ STEP_CAP = "step_cap"
 
 METRICS = (
     Metric(SCORE, "mean in-game score of the last moment the hero was alive", "points"),
-    Metric("eval/score_median", "median of the same", "points"),
-    Metric("eval/score_max", "best of the same", "points"),
+    Metric("eval/score_median", "median in-game score of the evaluated games", "points"),
+    Metric("eval/score_max", "best in-game score of the evaluated games", "points"),
     Metric("eval/deepest_level", "mean of the deepest level reached"),
     Metric("eval/deepest_level_max", "deepest level of any game"),
     Metric("eval/turns", "mean of the game's turns", "turns"),

@@ -48,7 +48,7 @@ PANELS = (
 
 METRICS = (
     Metric("env/score", "mean in-game score of the last moment the hero was alive", "points"),
-    Metric("env/score_max", "best of the same", "points"),
+    Metric("env/score_max", "best in-game score of the finished games", "points"),
     Metric("env/deepest_level", "mean of the deepest level reached"),
     Metric("env/turns", "mean of the game's turns", "turns"),
     Metric("env/step_cap", "steps after which games are cut"),

@@ -221,7 +221,7 @@ _LEFT_OUT = ("iteration", "tail_stage_label", "tail_stage_type")
 METRICS = (
     Metric("eval/step_one_top_share", "share of the largest bucket of headings and speeds"),
     Metric("eval/step_one_sector_share", "share of fast predators that head for 90 to 150 degrees"),
-    Metric("eval/step_one_ne_high_speed_share", "the same under its old name"),
+    Metric("eval/step_one_ne_high_speed_share", "old name of `eval/step_one_sector_share`"),
     Metric("eval/step_one_episodes", "episodes with a death in the first step"),
 )
 

@@ -112,12 +112,16 @@ OVERRIDES = f"starts/{NAME}_override_ratio"
 METRICS = (
     Metric(f"starts/{NAME}_consumed", "what is used up of the stages' capacity"),
     Metric(f"starts/{NAME}_injections", "episodes begun from a bad start"),
-    Metric(f"starts/{NAME}_injections_total", "the same since the run began"),
+    Metric(
+        f"starts/{NAME}_injections_total", "episodes begun from a bad start since the run began"
+    ),
     Metric(f"starts/{NAME}_set_aside", "bad starts that failed again and again and rest"),
     Metric(f"starts/{NAME}_warning_since", "iteration since when the warning is active; 0: not"),
     Metric(f"starts/{NAME}_warning_threshold", "share of the starts from which on it warns"),
     Metric(FORCED_RESETS, "episodes cut to deal the next start, if any"),
-    Metric(f"starts/{NAME}_forced_resets_total", "the same since the run began"),
+    Metric(
+        f"starts/{NAME}_forced_resets_total", "episodes cut to deal a start since the run began"
+    ),
     Metric(OVERRIDES, "share of the episodes ended that began from a bad start, if any"),
     Metric(f"starts/{NAME}_lost_<start>", "share of fish lost in the replays of one start"),
     Metric(f"starts/{NAME}_replays_<start>", "replays of one start that ended"),
