@@ -93,7 +93,7 @@ def test_killed_workers_change_no_byte_of_the_logs(tmp_path: Path) -> None:
             workers = [
                 one
                 for one in set(psutil.Process().children()) - before
-                if "processes.entry" in " ".join(one.cmdline())
+                if "processes.process" in " ".join(one.cmdline())
             ]
             worker = min(workers, key=lambda one: one.pid)
             worker.kill()
