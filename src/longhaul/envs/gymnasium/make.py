@@ -7,6 +7,7 @@ import importlib
 import inspect
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -238,12 +239,20 @@ def _unknown(env_id: str, error: Exception) -> str:
         )
     if wanted.startswith("ALE/"):
         remedy = f"Atari needs `pip install ale-py` and the id 'ale_py:{wanted}'"
-    elif nearest := _nearest(wanted):
+    elif nearest := _nearest(wanted) or _nearest_class(env_id):
         remedy = f"did you mean {nearest!r}?"
     else:
         remedy = "name your own env 'module:Name-v0', where importing the module registers it"
     reason = str(error).partition(" Did you mean")[0]
     return f"environment {env_id!r} is not known to Gymnasium ({reason}); {remedy}"
+
+
+def _nearest_class(env_id: str) -> str | None:
+    """Return the class or function that a user most likely meant with `module:Clas`."""
+    module, _, path = env_id.partition(":")
+    held = vars(sys.modules[module]) if module in sys.modules else {}
+    close = difflib.get_close_matches(path, [name for name in held if callable(held[name])], n=1)
+    return f"{module}:{close[0]}" if close else None
 
 
 def _nearest(wanted: str) -> str | None:
