@@ -18,7 +18,7 @@ from longhaul.core.settings import Assignment, Settings
 from longhaul.core.state import Stateful
 from longhaul.runs.checkpoints.inspect import remove_leftovers
 from longhaul.runs.checkpoints.store import CheckpointContent, CheckpointStore, Damage, Loaded
-from longhaul.runs.directory import RunDirectory, Status, write_first_checkpoint, write_status
+from longhaul.runs.directory import RunDirectory, write_first_checkpoint, write_running
 from longhaul.runs.lock import RunLock
 from longhaul.runs.logs.jsonl import LOG_START, LogWriter, Row, encode_row
 from longhaul.runs.logs.rewind import LogProblem, rewind_log
@@ -43,6 +43,10 @@ class Restoration:
     changed_versions: tuple[str, ...] = ()
 
 
+DEVICE, FALLBACK = "device", "device_fallback"
+"""Facts of a stamp: what the parts compute on, and why if that is not the requested device."""
+
+
 class Recorder:
     """Writes the logs and checkpoints of one run; needs the run's lock for as long as it lives."""
 
@@ -60,6 +64,8 @@ class Recorder:
         self._parts = dict(parts)
         self._store = store
         self._lock = lock
+        facts = store.stamp.facts
+        self._device = "; ".join(facts[key] for key in (DEVICE, FALLBACK) if key in facts)
         self._clocks = sessions.clocks
         self._listeners: list[RunListener] = []
         self._rotate_bytes = rotate_bytes  # at which logs are sealed and compressed, 0 for never
@@ -87,7 +93,7 @@ class Recorder:
             self._restore_parts(loaded)
         self.restoration = self._rewind_logs(loaded, progress)
         self.saved, self._saved_at = progress, self._clocks.monotonic()
-        write_status(self._directory.record, Status.RUNNING)
+        write_running(self._directory.record, self._device)
         self._note_restoration(progress, removed)
         for listener in tuple(self._listeners):
             try:
@@ -255,6 +261,8 @@ class Recorder:
     def _note_restoration(self, progress: Progress, removed: Sequence[Path]) -> None:
         found = self.restoration
         facts: dict[str, Any] = {"host": socket.gethostname(), **asdict(progress)}
+        if self._device:
+            facts["device"] = self._device
         if found.checkpoint is not None:
             facts["checkpoint"] = found.checkpoint.name
         listed = {

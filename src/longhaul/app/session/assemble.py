@@ -54,7 +54,7 @@ from longhaul.runs.lock import installed_versions
 from longhaul.runs.logs.jsonl import write_schema
 from longhaul.runs.logs.session_log import WriteNote
 from longhaul.runs.reader import read_checkpoints
-from longhaul.runs.recorder import Recorder, Restoration
+from longhaul.runs.recorder import DEVICE, FALLBACK, Recorder, Restoration
 
 
 def load_initial_weights(
@@ -145,7 +145,7 @@ def assemble(session: Session) -> BuiltRun:
     tracking = begin_tracking(run, policy, monitoring.clocks)
     session.stack.callback(recorder.close)
     session.stack.callback(tracking.finish, note, notify)
-    warnings = (*unmeasured_metrics(schedule, task), *task.warnings)
+    warnings = (*session.fallback, *unmeasured_metrics(schedule, task), *task.warnings)
     listeners = [*session_listeners(session), hints]
     if config.report.film_evaluations:
         agent = Agent(config, task, policy, initial)
@@ -166,8 +166,10 @@ def build_recorder(session: Session, stateful: Mapping[str, Stateful]) -> Record
     facts = {
         "tier": task.envs.spec.tier.value,
         "order": config.env.order,
-        "device": str(session.device),
+        DEVICE: str(session.device),
     }
+    if session.fallback:
+        facts[FALLBACK] = "; ".join(session.fallback)
     stamp = Stamp(identity=identity(config), versions=installed_versions(), facts=facts)
     kept = checkpoint_config(config, task)
     clocks = session.monitoring.clocks

@@ -72,9 +72,11 @@ class Session:
             self.monitoring = Monitoring(directory, config.watch, Clocks(), self.display)
             self.signals = stack.enter_context(SignalRequests())
             fix_torch(threads=config.threads, deterministic=config.deterministic)
+            fallback: list[str] = []
             self.device = choose_device(
-                config.device, require_gpu=options.require_gpu, notify=self.display.notice
+                config.device, require_gpu=options.require_gpu, notify=fallback.append
             )
+            self.fallback = tuple(fallback)
             stack.callback(self._show_how_to_continue)
             clocks = self.monitoring.clocks
             self.lock = stack.enter_context(RunLock(directory.lock, clocks))
