@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 
@@ -130,12 +130,13 @@ class Session:
             yield
 
     @contextmanager
-    def recording_failures(self) -> Iterator[None]:
-        """Record status and reason if the inside raises."""
+    def recording_failures(self, rescue: Callable[[], str] | None = None) -> Iterator[None]:
+        """Record status and reason if the inside raises; `rescue` saves what is sound first."""
         directory = self.run.directory
         try:
             yield
         except LonghaulError as error:
+            self._rescue(rescue, error)
             self.log.finish(Status.FAILED, str(error))
             raise
         except Stopped as stop:
@@ -151,10 +152,21 @@ class Session:
             self.log.finish(Status.FAILED, "out of memory")
             raise ResourceError(OUT_OF_MEMORY) from error
         except Exception as error:
+            self._rescue(rescue, error)
             self.log.finish(Status.FAILED, repr(error))
             directory.crash.mkdir(exist_ok=True)
             (directory.crash / "traceback.txt").write_text(traceback.format_exc())
             raise
+
+    def _rescue(self, rescue: Callable[[], str] | None, error: Exception) -> None:
+        """Save the last sound state; a full disk or memory leaves no room for it."""
+        if rescue is None or isinstance(error, ResourceError):
+            return
+        try:
+            saved = rescue()
+        except (LonghaulError, OSError) as failure:
+            saved = f"no checkpoint was written: {failure}"
+        self.display.notice(saved)
 
     def _show_how_to_continue(self) -> None:
         if self.reason and not is_end(self.reason):
