@@ -8,7 +8,7 @@ from longhaul.app.build.config import RunConfig, SessionOptions
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
-from longhaul.engine.stop import after_iterations
+from longhaul.engine.loop import after_iterations
 from longhaul.runs.directory import RunDirectory
 
 CARTPOLE = "gym:CartPole-v1"

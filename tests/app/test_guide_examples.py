@@ -22,7 +22,7 @@ from longhaul.app.session.start import begin_run, show_plan
 from longhaul.core.env import StepBuffers
 from longhaul.core.errors import ConfigError
 from longhaul.core.spaces import Tier
-from longhaul.engine.stop import after_iterations
+from longhaul.engine.loop import after_iterations
 from longhaul.envs.checks import check_seeds
 from longhaul.envs.gymnasium.env import GymnasiumEnv
 from longhaul.runs.directory import RunDirectory

@@ -11,7 +11,7 @@ import torch
 from longhaul.app.build.sources import from_values, read_toml
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
-from longhaul.engine.stop import after_iterations
+from longhaul.engine.loop import after_iterations
 from longhaul.runs.directory import RunDirectory, Status
 from longhaul.runs.reader import list_runs, read_metrics, read_sessions
 from tests.app.small import CARTPOLE, QUIET, flags, small_config, stopped_run

@@ -17,8 +17,7 @@ from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Setting, Settings
 from longhaul.core.state import State
 from longhaul.engine.collector import RolloutCollector
-from longhaul.engine.loop import Parts, train
-from longhaul.engine.stop import after_iterations, after_steps, first_of
+from longhaul.engine.loop import Parts, after_iterations, after_steps, first_of, train
 from longhaul.engine.summary import StageTimer, Summary
 from longhaul.runs.recorder import Recorder
 from longhaul.schedule.schedule import Schedule

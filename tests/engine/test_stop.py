@@ -7,7 +7,7 @@ import pytest
 from longhaul.core.control import Progress
 from longhaul.core.errors import ConfigError
 from longhaul.engine.config import CollectConfig, EvaluateConfig
-from longhaul.engine.stop import FINISHED, after_iterations, after_steps, first_of
+from longhaul.engine.loop import FINISHED, after_iterations, after_steps, first_of
 
 
 @pytest.mark.parametrize(("steps", "reason"), [(99, None), (100, FINISHED), (130, FINISHED)])

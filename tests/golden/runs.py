@@ -20,7 +20,7 @@ from longhaul.app.build.config import SessionOptions
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
-from longhaul.engine.stop import after_iterations
+from longhaul.engine.loop import after_iterations
 from longhaul.runs.checkpoints.inspect import list_checkpoints
 from longhaul.runs.checkpoints.manifest import decode_manifest
 from longhaul.runs.directory import RunDirectory

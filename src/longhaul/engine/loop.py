@@ -1,4 +1,4 @@
-"""The training loop: every step of a run, in order, on one screen."""
+"""The training loop: every step of a run, in order, on one screen; and when it ends."""
 
 from __future__ import annotations
 
@@ -52,3 +52,50 @@ def train(parts: Parts, settings: Settings, until: Callable[[Progress], str | No
                 parts.recorder.checkpoint(progress, settings)
     parts.recorder.checkpoint(progress, settings)
     return reason
+
+
+Until = Callable[[Progress], str | None]
+
+FINISHED = "total_timesteps reached"
+FINISHED_ITERATIONS = "total_iterations reached"
+DONE = frozenset({FINISHED, FINISHED_ITERATIONS})
+"""Reasons for which a run has come to its end and was not merely stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a session ended."""
+
+    reason: str
+    exit_code: int
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run came to its end."""
+        return self.reason in DONE
+
+
+def after_steps(total: int) -> Until:
+    """Stop once `total` steps were taken."""
+    return lambda progress: FINISHED if progress.env_steps >= total else None
+
+
+def after_iterations(total: int) -> Until:
+    """Stop once `total` iterations were made."""
+    return lambda progress: f"{total} iterations made" if progress.iteration >= total else None
+
+
+def at_the_end(*, steps: int, iterations: int) -> Until:
+    """Stop after this many iterations, or after this many steps if `iterations` is 0."""
+    if not iterations:
+        return after_steps(steps)
+    return lambda progress: FINISHED_ITERATIONS if progress.iteration >= iterations else None
+
+
+def first_of(*conditions: Until) -> Until:
+    """Stop for the first reason any condition gives."""
+
+    def until(progress: Progress) -> str | None:
+        return next(filter(None, (condition(progress) for condition in conditions)), None)
+
+    return until

@@ -20,9 +20,8 @@ from longhaul.runs.checkpoints.inspect import remove_leftovers
 from longhaul.runs.checkpoints.store import CheckpointContent, CheckpointStore, Damage, Loaded
 from longhaul.runs.directory import RunDirectory, Status, write_first_checkpoint, write_status
 from longhaul.runs.lock import RunLock
-from longhaul.runs.logs.jsonl import LOG_START, LogWriter, Row, encode_row
+from longhaul.runs.logs.jsonl import LOG_START, LogWriter, Row, SessionLog, encode_row
 from longhaul.runs.logs.rewind import LogProblem, rewind_log
-from longhaul.runs.logs.session_log import SessionLog
 
 logger = logging.getLogger(__name__)
 # Errors of a part that gets a state of another kind or size.

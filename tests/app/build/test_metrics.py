@@ -14,7 +14,7 @@ from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.core.metrics import Metric
 from longhaul.core.settings import Setting
-from longhaul.engine.stop import after_iterations
+from longhaul.engine.loop import after_iterations
 from longhaul.runs.logs.jsonl import read_rows, read_schema
 from longhaul.schedule.config import METRICS as SCHEDULE_METRICS
 from longhaul.schedule.criterion import Criterion

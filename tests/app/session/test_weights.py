@@ -11,7 +11,7 @@ from longhaul.app.evaluation.load import Run
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.core.errors import ConfigError
-from longhaul.engine.stop import after_iterations
+from longhaul.engine.loop import after_iterations
 from longhaul.runs.directory import RunDirectory
 from tests.app.small import QUIET, finished_run, small_config
 

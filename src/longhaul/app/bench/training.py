@@ -30,7 +30,7 @@ from longhaul.core.control import Progress
 from longhaul.core.env import EnvSource
 from longhaul.core.errors import ConfigError
 from longhaul.core.seeds import DerivedSeeds, Seeds
-from longhaul.engine.stop import Until
+from longhaul.engine.loop import Until
 from longhaul.engine.summary import STAGES
 from longhaul.envs.build import Supervision, make_vector_env
 from longhaul.envs.checks import allowed_actions, random_actions

@@ -20,7 +20,7 @@ from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.seeds import Seeds
 from longhaul.core.spaces import Tier
 from longhaul.core.task import Task
-from longhaul.engine.stop import after_iterations
+from longhaul.engine.loop import after_iterations
 from longhaul.runs.checkpoints.inspect import MANIFEST_FILE, list_checkpoints
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import digest_file

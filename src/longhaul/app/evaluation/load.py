@@ -33,7 +33,7 @@ from longhaul.core.rollout import Memory, clear_started
 from longhaul.core.settings import Assignment, Settings
 from longhaul.core.spaces import Continuous
 from longhaul.core.task import Task
-from longhaul.engine.stop import Outcome
+from longhaul.engine.loop import Outcome
 from longhaul.envs.starts import STARTS
 from longhaul.runs.checkpoints.inspect import MANIFEST_FILE, checkpoint_name, rank_checkpoints
 from longhaul.runs.checkpoints.store import Loaded, load_checkpoint, load_newest

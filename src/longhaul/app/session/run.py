@@ -13,8 +13,7 @@ from longhaul.app.session.session import Session
 from longhaul.core.control import Progress
 from longhaul.core.metrics import Metrics
 from longhaul.core.task import Task
-from longhaul.engine.loop import train
-from longhaul.engine.stop import DONE, Outcome, Until
+from longhaul.engine.loop import DONE, Outcome, Until, train
 from longhaul.runs.directory import RunDirectory, Status
 from longhaul.runs.score import Score, Source, write_final_score
 

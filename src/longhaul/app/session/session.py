@@ -21,13 +21,13 @@ from longhaul.app.session.display import Display, choose_display
 from longhaul.app.session.monitoring import Monitoring, torch_memory
 from longhaul.core.errors import LonghaulError, ResourceError
 from longhaul.core.task import Task
-from longhaul.engine.stop import DONE, Outcome, Until, first_of
+from longhaul.engine.loop import DONE, Outcome, Until, first_of
 from longhaul.envs.guard import FOLDER
 from longhaul.runs.checkpoints.inspect import check_checkpoints
 from longhaul.runs.directory import RunDirectory, Status
 from longhaul.runs.durable import replace_file, storage_errors
 from longhaul.runs.lock import Clocks, RunLock
-from longhaul.runs.logs.session_log import SessionLog
+from longhaul.runs.logs.jsonl import SessionLog
 from longhaul.runs.monitor.resources import ResourceSampler
 from longhaul.runs.signals import SignalRequests, Stopped
 from longhaul.runs.toml import write_toml

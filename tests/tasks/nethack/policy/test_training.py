@@ -17,7 +17,7 @@ from longhaul.app.evaluation.load import Run
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.core.control import Progress
-from longhaul.engine.stop import Until
+from longhaul.engine.loop import Until
 from longhaul.report.page import write_plots
 from longhaul.report.run_data import gather
 from longhaul.runs.directory import RunDirectory
