@@ -23,9 +23,8 @@ from longhaul.runs.checkpoints.state_tree import split_state
 from longhaul.runs.checkpoints.store import CheckpointContent, CheckpointStore, Damage, Loaded
 from longhaul.runs.directory import RunDirectory, write_first_checkpoint, write_running
 from longhaul.runs.lock import RunLock
-from longhaul.runs.logs.jsonl import LOG_START, LogWriter, Row, encode_row
+from longhaul.runs.logs.jsonl import LOG_START, LogWriter, Row, SessionLog, encode_row
 from longhaul.runs.logs.rewind import LogProblem, rewind_log
-from longhaul.runs.logs.session_log import SessionLog
 
 logger = logging.getLogger(__name__)
 # Errors of a part that gets a state of another kind or size.

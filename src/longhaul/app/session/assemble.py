@@ -53,8 +53,7 @@ from longhaul.runs.checkpoints.manifest import Stamp
 from longhaul.runs.checkpoints.store import CheckpointStore
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.lock import installed_versions
-from longhaul.runs.logs.jsonl import write_schema
-from longhaul.runs.logs.session_log import WriteNote
+from longhaul.runs.logs.jsonl import WriteNote, write_schema
 from longhaul.runs.reader import read_checkpoints
 from longhaul.runs.recorder import DEVICE, FALLBACK, Recorder, Restoration
 
@@ -197,7 +196,7 @@ def session_listeners(session: Session) -> list[RunListener]:
     time_left = TimeLeft(planned_steps(run.config, run.task))
     monitoring.timer.add_gauge(time_left.take)
     listeners: list[RunListener] = [session.display, monitoring, time_left]
-    if run.task.records is not None:
+    if run.task.records is not None and run.task.keeps_records:
         listeners.append(TaskRecords(run.directory, run.config, run.task, monitoring.clocks))
     return listeners
 

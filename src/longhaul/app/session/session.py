@@ -27,7 +27,7 @@ from longhaul.runs.checkpoints.inspect import check_checkpoints
 from longhaul.runs.directory import RunDirectory, Status
 from longhaul.runs.durable import replace_file, storage_errors
 from longhaul.runs.lock import Clocks, RunLock
-from longhaul.runs.logs.session_log import SessionLog
+from longhaul.runs.logs.jsonl import SessionLog
 from longhaul.runs.monitor.resources import ResourceSampler
 from longhaul.runs.signals import SignalRequests, Stopped
 from longhaul.runs.toml import write_toml
