@@ -245,7 +245,10 @@ class RunDirectory:
         for folder, folders, files in os.walk(top):
             for name in (*folders, *files):
                 path = Path(folder, name)
-                mode = path.lstat().st_mode
+                try:
+                    mode = path.lstat().st_mode
+                except FileNotFoundError:
+                    continue  # a trainer replaces its files at any moment
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     raise link_error(path)
             if Path(folder) == top and WANDB in folders:
