@@ -20,11 +20,12 @@ GymnasiumAny = gym.Env[Any, Any]
 NO_LIMIT = 2**63 - 1
 
 _PACKAGES = {
-    "ale_py": "pip install ale-py",
+    "ale_py": "pip install 'longhaul-rl[atari]'",
     "highway_env": "pip install highway-env",
     "minigrid": "pip install minigrid",
     "miniworld": "pip install miniworld",
-    "mujoco": "pip install 'gymnasium[mujoco]'",
+    "imageio": "pip install 'longhaul-rl[mujoco]'",
+    "mujoco": "pip install 'longhaul-rl[mujoco]'",
     "pygame": "pip install 'gymnasium[classic-control]'",
     "shimmy": "pip install shimmy",
 }
@@ -95,13 +96,10 @@ def _lightened(env: GymnasiumAny) -> Opened:
 
 
 def _missing_dependency(env_id: str, error: Exception) -> str:
-    if "box2d" in str(error).lower():
-        # Gymnasium's own advice needs a compiler, see docs/decisions/0002.
-        return (
-            f"environment {env_id!r} needs Box2D: install the extra 'box2d' of your longhaul "
-            "checkout (pip install -e '.[box2d]'), or run it by "
-            f"`make train TASK=gym:{env_id}`, which does"
-        )
+    # Gymnasium names its own extras: that of Box2D needs a compiler, see docs/decisions/0002.
+    for simulator, extra in (("Box2D", "box2d"), ("MuJoCo", "mujoco")):
+        if extra in str(error).lower():
+            return f"environment {env_id!r} needs {simulator}: pip install 'longhaul-rl[{extra}]'"
     return f"environment {env_id!r} lacks a package: {error}"
 
 
@@ -167,7 +165,10 @@ def check_id(env_id: str) -> None:
 def _unknown(env_id: str, error: Exception) -> str:
     wanted = env_id.partition(":")[2] or env_id
     if wanted.startswith("ALE/"):
-        remedy = f"Atari needs `pip install ale-py` and the id 'ale_py:{wanted}'"
+        remedy = (
+            f"Atari games are tasks: atari:{wanted.removeprefix('ALE/').rpartition('-v')[0]} "
+            f"(needs pip install 'longhaul-rl[atari]'), or the bare 'gym:ale_py:{wanted}'"
+        )
     elif nearest := _nearest(wanted):
         remedy = f"did you mean {nearest!r}?"
     else:

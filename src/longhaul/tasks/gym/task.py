@@ -72,7 +72,7 @@ TASK = TaskKind(
     summary="any Gymnasium environment, by its id",
     options=GymOptions,
     build=build,
-    examples=("gym:CartPole-v1", "gym:Acrobot-v1", "gym:LunarLander-v3"),
+    examples=("gym:CartPole-v1", "gym:Acrobot-v1", "gym:LunarLander-v3", "gym:HalfCheetah-v5"),
     presets=Path(__file__).parent / "presets",
     check_argument=check_argument,
 )
