@@ -29,7 +29,7 @@ COMMANDS = (
 TASKS = (
     ("train CartPole-v1", 2, "did you mean 'gym:CartPole-v1'"),
     ("train gmy:CartPole-v1", 2, "did you mean 'gym:CartPole-v1'"),
-    ("train chess", 2, "(tasks: atari, fish, gym, mario, nethack, probe"),
+    ("train chess", 2, "(tasks: atari, fish, gym, mario, nethack, pettingzoo, probe"),
     ("train gym", 2, "needs an environment id"),
     ("train gym:Cartpole-v1", 2, "did you mean 'CartPole-v1'?"),
     ("train gym:CartPol-v1", 2, "did you mean 'CartPole-v1'?"),
@@ -37,7 +37,7 @@ TASKS = (
     ("train gym:Nope-v0", 2, "is not known to Gymnasium"),
     ("train gym:ALE/Pong-v5", 2, "Atari games are tasks: atari:Pong"),
     ("train gym:no_such_module:Env-v0", 2, "no_such_module"),
-    ("train pettingzoo:pistonball_v6", 2, "unknown task 'pettingzoo:pistonball_v6'"),
+    ("train pettingzoo:pistonball_v6", 2, "'pistonball_v6' cannot be imported: No module"),
     ("train probe:rekall", 2, "did you mean 'recall'"),
     ("train fish:25", 2, "takes no argument"),
     ("train nethack:val", 2, "takes no argument"),

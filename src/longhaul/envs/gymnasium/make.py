@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.envs.guard import user_line, words_of
+from longhaul.envs.gymnasium.wrappers import WrapperSpec, wrapped
 
 GymnasiumAny = gym.Env[Any, Any]
 
@@ -53,8 +54,10 @@ class Opened:
         return self.env is self.env.unwrapped
 
 
-def open_gymnasium(env_id: str, kwargs: Mapping[str, Any], *, render: bool) -> Opened:
-    """Return the env called `env_id`, made with `kwargs`."""
+def open_gymnasium(
+    env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperSpec] = (), *, render: bool
+) -> Opened:
+    """Return the env called `env_id`, made with `kwargs`, within `wrappers`."""
     _register_missing(env_id)
     arguments = dict(kwargs)
     if render:
@@ -75,7 +78,7 @@ def open_gymnasium(env_id: str, kwargs: Mapping[str, Any], *, render: bool) -> O
         raise _wrong_arguments(env_id, arguments, error) from error
     except Exception as error:
         raise EnvError(f"environment {env_id!r} cannot be made: {words_of(error)}") from error
-    return _lightened(env)
+    return _lightened(wrapped(env, wrappers))
 
 
 def _lightened(env: GymnasiumAny) -> Opened:

@@ -13,6 +13,7 @@ from longhaul.core.metrics import Metrics, Panel
 from longhaul.core.task import Evaluation, Task
 from longhaul.envs.gymnasium.env import GymnasiumFactory, probe
 from longhaul.envs.gymnasium.make import check_id
+from longhaul.envs.gymnasium.wrappers import WrapperSpec
 from longhaul.nets.config import build_policy, image_warnings
 from longhaul.tasks.kind import TaskKind, TaskRequest
 
@@ -23,6 +24,10 @@ class GymOptions:
 
     kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments for `gymnasium.make`, as a table: `options.kwargs.sutton_barto_reward = true`."""
+    wrappers: tuple[WrapperSpec, ...] = ()
+    """Wrappers around the environment, the innermost first: `module:Class`, or a table of
+    arguments whose key `use` is that, as `{ use = "gymnasium.wrappers:FrameStackObservation",
+    stack_size = 4 }`."""
     max_episode_steps: int = 0
     """Cut episodes after so many steps; 0 keeps the environment's own limit."""
 
@@ -48,7 +53,7 @@ def build(request: TaskRequest) -> Task:
     kwargs = dict(options.kwargs)
     if options.max_episode_steps:
         kwargs["max_episode_steps"] = options.max_episode_steps
-    known = probe(GymnasiumFactory(request.argument, kwargs), request.env)
+    known = probe(GymnasiumFactory(request.argument, kwargs, options.wrappers), request.env)
     spec = known.envs.spec
     return Task(
         name=f"gym:{request.argument}",
