@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ale_py
+import gymnasium as gym
 import numpy as np
 import pytest
-from ale_py import AtariVectorEnv  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from ale_py import AtariVectorEnv
+from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 from longhaul.core.env import BatchedEnvs, Step, VectorEnv
 from longhaul.core.errors import ConfigError
@@ -49,6 +52,24 @@ def test_pictures_and_rewards_are_those_of_the_emulators_own_preprocessing(name:
         # The older pictures of a game's first steps differ: theirs are black, ours the first one.
         newest = min(step + 2, 4)
         assert (ours.slots.obs["obs"][0, -newest:] == shown[0, -newest:]).all()
+    ours.close()
+
+
+@pytest.mark.parametrize("name", ["Pong", "Seaquest"])
+def test_pictures_are_those_of_gymnasiums_wrappers(name: str) -> None:
+    gym.register_envs(ale_py)
+    bare = gym.make(f"ALE/{name}-v5", frameskip=1, repeat_action_probability=0.0)
+    theirs = FrameStackObservation(AtariPreprocessing(bare, noop_max=0), 4)
+    ours = make(f"atari:{name}", *PLAIN)
+    ours.reset()
+    shown: np.ndarray = theirs.reset(seed=1)[0]
+    for actions in drawn(ours.spec.choices, 100):
+        assert (ours.slots.obs["obs"][0] == shown).all()
+        result = ours.step(actions)
+        assert not result.episodes
+        shown, reward, *_ = theirs.step(actions[0])
+        assert ours.slots.reward[0] == reward
+    theirs.close()
     ours.close()
 
 
