@@ -14,9 +14,9 @@ PIP_FLAGS := --disable-pip-version-check $(if $(V),,-qq)
 PIP := $(BIN)/python -m pip install $(PIP_FLAGS) -c constraints.txt
 
 # What each kind of work installs beside the core.
-train_EXTRAS := box2d,parquet,plots,search,tb,video,web
-dev_EXTRAS := box2d,cluster,dev,marl,onnx,parquet,peers,plots,search,tb,video,web
-docs_EXTRAS := box2d,docs
+train_EXTRAS := atari,box2d,mujoco,parquet,plots,search,tb,video,web
+dev_EXTRAS := atari,box2d,cluster,dev,marl,mujoco,onnx,parquet,peers,plots,search,tb,video,web
+docs_EXTRAS := atari,box2d,docs,mujoco
 
 # Never a dependency: installed without its own ones, and its code is never imported.
 ROM_PACKAGE := gym-super-mario-bros
@@ -28,7 +28,7 @@ GAME := $(if $(filter none,$(ROM)),,.venv/rom)
 NETHACK := .venv/nethack
 
 # What is compiled to native code, once, into the caches beside it.
-NATIVE := $(wildcard src/longhaul/envs/native/*.py src/longhaul/tasks/probe/*.py \
+NATIVE := $(wildcard src/longhaul/envs/native/*.py src/longhaul/tasks/probe/*.py src/longhaul/tasks/atari/*.py \
 	src/longhaul/tasks/fish/world/*.py src/longhaul/tasks/mario/*/*.py src/longhaul/tasks/nethack/observation/*.py)
 
 # A virtual environment holds absolute paths: one that was moved is made again.

@@ -153,6 +153,40 @@ def test_workers_refuse_what_they_cannot_import(
         train(lambda: Walk(4), env=env)
 
 
+class Halved(gym.RewardWrapper[Any, Any, Any]):
+    """Pays a part of the reward."""
+
+    def __init__(self, env: Any, part: float = 0.5) -> None:
+        super().__init__(env)
+        self.part = part
+
+    def reward(self, reward: Any) -> Any:
+        return reward * self.part
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "paid"),
+    [
+        (Halved, 0.5),
+        (lambda env: Halved(env, 0.25), 0.25),
+        ({"use": Halved, "part": 3.0}, 3.0),
+        (f"{__name__}:Halved", 0.5),
+    ],
+)
+def test_a_reward_is_changed_by_a_wrapper(
+    wrapper: Any, paid: float, train: Callable[..., longhaul.Run]
+) -> None:
+    run = train("gym:CartPole-v1", wrappers=[wrapper])
+    episodes = run.episodes(table="arrays")
+    assert (episodes["episode_return"] == paid * episodes["length"]).all()
+    assert run.config.options["wrappers"]
+
+
+def test_workers_refuse_a_wrapper_they_cannot_import(train: Callable[..., longhaul.Run]) -> None:
+    with pytest.raises(ConfigError, match="no worker can import '__main__:lambda-"):
+        train("gym:CartPole-v1", wrappers=[lambda env: env], env={"runtime": "processes"})
+
+
 @pytest.mark.thorough
 def test_workers_import_a_class_of_a_module(train: Callable[..., longhaul.Run]) -> None:
     assert train(Walk, env={"runtime": "processes"}).outcome is not None

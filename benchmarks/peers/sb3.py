@@ -42,32 +42,59 @@ class StableBaselines:
 
     PPO: Any
     DummyVecEnv: Any
+    SubprocVecEnv: Any
+    VecFrameStack: Any
+    AtariWrapper: Any
 
 
 def load_sb3() -> StableBaselines:
     """Return the parts of Stable-Baselines3, or say how to get it."""
     try:
         from stable_baselines3 import PPO
-        from stable_baselines3.common.vec_env import DummyVecEnv
+        from stable_baselines3.common.atari_wrappers import AtariWrapper
+        from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack
     except ImportError:
         raise ConfigError(
-            "this needs Stable-Baselines3: pip install -c constraints.txt 'longhaul[peers]'"
+            "this needs Stable-Baselines3: pip install -c constraints.txt 'longhaul-rl[peers]'"
         ) from None
-    return StableBaselines(PPO, DummyVecEnv)
+    return StableBaselines(PPO, DummyVecEnv, SubprocVecEnv, VecFrameStack, AtariWrapper)
+
+
+def gymnasium_envs(stable: StableBaselines, config: RunConfig) -> Any:
+    """Return a gym: task's environments as SB3's users make them."""
+    kwargs = dict(config.options.get("kwargs", {}))
+    if limit := config.options.get("max_episode_steps", 0):
+        kwargs["max_episode_steps"] = limit
+    name = Reference.parse(config.task).argument
+    return stable.DummyVecEnv([lambda: gym.make(name, **kwargs)] * config.num_envs)
+
+
+def atari_envs(stable: StableBaselines, config: RunConfig) -> Any:
+    """Return a game in SB3's own wrappers, in as many processes as there are games."""
+
+    def make() -> Any:
+        import ale_py
+
+        gym.register_envs(ale_py)
+        game = f"ALE/{Reference.parse(config.task).argument}-v5"
+        plain = {"frameskip": 1, "repeat_action_probability": 0.0}
+        return stable.AtariWrapper(gym.make(game, **plain))
+
+    return stable.VecFrameStack(stable.SubprocVecEnv([make] * config.num_envs), 4)
+
+
+ENVS = {"gym": gymnasium_envs, "atari": atari_envs}
 
 
 def build_sb3(config: RunConfig) -> Any:
     """Return SB3's PPO set up as our configuration says."""
     stable = load_sb3()
-    reference = Reference.parse(config.task)
-    if reference.kind != "gym" or config.learn.algorithm != "ppo" or config.policy.core != "none":
-        raise ConfigError("sb3 is compared with PPO without a memory on gym: tasks only")
+    kind = Reference.parse(config.task).kind
+    if kind not in ENVS or config.learn.algorithm != "ppo" or config.policy.core != "none":
+        raise ConfigError("sb3 is compared with PPO without a memory on gym: and atari: tasks only")
     from torch import nn
 
-    kwargs = dict(config.options.get("kwargs", {}))
-    if limit := config.options.get("max_episode_steps", 0):
-        kwargs["max_episode_steps"] = limit
-    env = stable.DummyVecEnv([lambda: gym.make(reference.argument, **kwargs)] * config.num_envs)
+    env = ENVS[kind](stable, config)
     images = len(env.observation_space.shape or ()) == 3
     activation = {"tanh": nn.Tanh, "relu": nn.ReLU, "silu": nn.SiLU, "gelu": nn.GELU}
     network: dict[str, Any] = (

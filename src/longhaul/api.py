@@ -93,7 +93,7 @@ def train(
     preset: str = "",
     config: Path | str | Mapping[str, Any] | None = None,
     overrides: Sequence[str] = (),
-    wrappers: Sequence[str | Callable[..., Any]] = (),
+    wrappers: Sequence[str | Callable[..., Any] | Mapping[str, Any]] = (),
     listeners: Sequence[RunListener] = (),
     resume: str = "same",
     runs_root: Path | str = "runs",
@@ -103,13 +103,13 @@ def train(
 ) -> Run:
     """Train a task, or continue its run, and return the run.
 
-    The task is a name, a class of Gymnasium environments or a function that makes one. Every config
-    key is a keyword; `config` takes a TOML file or a dict. The same call continues an unfinished
-    run. After Ctrl-C the run is saved and KeyboardInterrupt is raised, after SIGTERM SystemExit.
+    The task is a name, a class of Gymnasium environments or a function that makes one. `wrappers`
+    are put around it, the innermost first. Every config key is a keyword; `config` takes a TOML
+    file or a dict. The same call continues an unfinished run. After Ctrl-C the run is saved and
+    KeyboardInterrupt is raised, after SIGTERM SystemExit.
     """
     if wrappers:
-        names = [one if isinstance(one, str) else name_of(one) for one in wrappers]
-        values = merge({"options": {"wrappers": names}}, unflatten(values))
+        values = merge({"options": {"wrappers": list(wrappers)}}, unflatten(values))
     resolved = resolve_config(
         task_name(task), preset=preset, config=config, overrides=overrides, **values
     )

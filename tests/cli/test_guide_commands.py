@@ -114,7 +114,7 @@ def desk(
     trained: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[RunDirectory]:
     """A reader's folder: the files the guide shows, and a run."""
-    for page in ("config.md", "environments.md", "own-environment.md"):
+    for page in ("config.md", "environments.md", "own-environment.md", "suites.md"):
         write_blocks(page, tmp_path)
     run = shutil.copytree(trained.path, tmp_path / "runs" / "gym-cartpole-v1" / trained.path.name)
     best = tmp_path / "runs" / "gym-cartpole-v1" / "search.search" / "best.toml"

@@ -54,6 +54,29 @@ def test_arguments_reach_the_environment() -> None:
     assert {episode.episode_return for episode in episodes} == {-1.0}
 
 
+STACK = '{use="gymnasium.wrappers:FrameStackObservation", stack_size=3}'
+
+
+def test_wrappers_go_around_the_environment_in_order() -> None:
+    flat = '"gymnasium.wrappers:FlattenObservation"'
+    stacked = build("gym:CartPole-v1", f"options.wrappers=[{STACK}]").task.envs.spec
+    assert stacked.observation["obs"].shape == (3, 4)
+    both = build("gym:CartPole-v1", f"options.wrappers=[{STACK}, {flat}]")
+    assert both.task.envs.spec.observation["obs"].shape == (12,)
+    assert both.config.options["wrappers"][1] == "gymnasium.wrappers:FlattenObservation"
+
+
+def test_a_wrapped_environment_is_restored_with_what_its_wrappers_hold() -> None:
+    envs = build("gym:CartPole-v1", f"options.wrappers=[{STACK}]").task.envs
+    one, other = (make_vector_env(envs, count=2, seeds=DerivedSeeds(Seeds(1))) for _ in range(2))
+    one.reset()
+    play(one, steps=13)
+    other.reset()
+    other.load_state_dict(one.state_dict())
+    assert (one.slots.obs["obs"] == other.slots.obs["obs"]).all()
+    assert play(one, steps=30) == play(other, steps=30)
+
+
 def test_a_picture_without_channels_is_told_of_at_the_start() -> None:
     (told,) = build(f"gym:{fake_id('FlatPicture')}").task.warnings
     assert "'obs' (64, 64) looks like an image but has no channels" in told
@@ -82,6 +105,16 @@ def test_each_env_is_made_afresh() -> None:
         ("gym:CartPole-v1", ("options.max_steps=3",), "options.max_episode_steps"),
         ("gym:CartPole-v1", ("options.kwargs=3",), "options.kwargs"),
         ("gym:CartPole-v1", ("policy.trunk=nature",), "policy.trunk"),
+        ("gym:CartPole-v1", ("options.wrappers=['gone:Thing']",), "options.wrappers.*'gone'"),
+        ("gym:CartPole-v1", ("options.wrappers=['gymnasium.wrappers:Thing']",), "no 'Thing'"),
+        ("gym:CartPole-v1", ("options.wrappers=['Thing']",), "'Thing' names no wrapper"),
+        ("gym:CartPole-v1", ("options.wrappers=[{size=3}]",), "names no wrapper"),
+        (
+            "gym:CartPole-v1",
+            ("options.wrappers=['gymnasium.wrappers:FrameStackObservation']",),
+            "FrameStackObservation' with {} failed.*stack_size",
+        ),
+        ("gym:CartPole-v1", ("options.wrappers=['builtins:repr']",), "which lacks reset"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_remedy(

@@ -29,7 +29,7 @@ from tests.envs.gymnasium_fakes import fake_id
         ("LunarLander-v2", {}, "LunarLander-v3"),
         ("Cart Pole!", {}, "'Cart Pole!' cannot be made: Malformed"),
         ("Unheard/Of-v0", {}, "name your own env 'module:Name-v0'"),
-        ("ALE/Nothing-v5", {}, "pip install ale-py"),
+        ("ALE/Nothing-v5", {}, "atari:Nothing"),
         ("no_such_module:Thing-v0", {}, "module 'no_such_module', which was not found; put the "),
         ("minigrid:Thing-v0", {}, "`pip install minigrid`"),
         ("CartPole-v1", {"color": 3}, "'CartPole-v1' does not take .*'color': 3"),
@@ -65,10 +65,17 @@ def test_box2d_is_advised_as_the_extra_that_needs_no_compiler(
     with pytest.raises(ConfigError) as refusal:
         GymnasiumEnv("LunarLander-v3")
     said = str(refusal.value)
-    assert "pip install -e '.[box2d]'" in said
-    assert "make train TASK=gym:LunarLander-v3" in said
+    assert "pip install 'longhaul-rl[box2d]'" in said
     assert "swig" not in said
     assert "gymnasium[box2d]" not in said
+
+
+def test_mujoco_is_advised_as_our_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [one for one in sys.modules if one.startswith("gymnasium.envs.mujoco")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(ConfigError, match=r"needs MuJoCo: pip install 'longhaul-rl\[mujoco\]'"):
+        GymnasiumEnv("Hopper-v5")
 
 
 @pytest.mark.parametrize(

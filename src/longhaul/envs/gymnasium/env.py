@@ -12,7 +12,7 @@ An env may offer more than Gymnasium requires; this is used:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,6 +32,7 @@ from longhaul.envs.config import EnvConfig
 from longhaul.envs.guard import words_of
 from longhaul.envs.gymnasium.make import find_maker, open_gymnasium
 from longhaul.envs.gymnasium.spaces import ObservationLayout, Writer, action_codec
+from longhaul.envs.gymnasium.wrappers import WrapperSpec
 from longhaul.envs.processes.isolated import call_with_retries
 
 MaskSource = Literal["detect", "none", "info", "method"]
@@ -63,12 +64,13 @@ class GymnasiumEnv:
         self,
         env_id: str,
         kwargs: Mapping[str, Any] | None = None,
+        wrappers: Sequence[WrapperSpec] = (),
         *,
         render: bool = False,
         masks: MaskSource = "detect",
         tier: Tier | None = None,
     ) -> None:
-        opened = open_gymnasium(env_id, kwargs or {}, render=render)
+        opened = open_gymnasium(env_id, kwargs or {}, wrappers, render=render)
         self._id = env_id
         self._env = opened.env
         close: Any = opened.env.close
@@ -284,6 +286,7 @@ class GymnasiumFactory:
 
     env_id: str
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    wrappers: tuple[WrapperSpec, ...] = ()
     render: bool = False
     masks: MaskSource = "detect"
     tier: Tier | None = None
@@ -291,7 +294,12 @@ class GymnasiumFactory:
     def __call__(self) -> GymnasiumEnv:
         """Return a freshly made env."""
         return GymnasiumEnv(
-            self.env_id, self.kwargs, render=self.render, masks=self.masks, tier=self.tier
+            self.env_id,
+            self.kwargs,
+            self.wrappers,
+            render=self.render,
+            masks=self.masks,
+            tier=self.tier,
         )
 
 

@@ -8,7 +8,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from longhaul.core.errors import ConfigError, EnvError, LonghaulError
 from longhaul.core.plugins import MAIN, give, given
 from longhaul.envs.guard import user_line, words_of
+from longhaul.envs.gymnasium.wrappers import NAME, WrapperSpec, wrapped
 
 GymnasiumAny = gym.Env[Any, Any]
 
@@ -30,11 +31,12 @@ _PATH = re.compile(r"[^\W\d][\w.]*")
 """The name of a class or function in a module; `Name-v0` is an id that the module registers."""
 
 _PACKAGES = {
-    "ale_py": "pip install ale-py",
+    "ale_py": "pip install 'longhaul-rl[atari]'",
     "highway_env": "pip install highway-env",
     "minigrid": "pip install minigrid",
     "miniworld": "pip install miniworld",
-    "mujoco": "pip install 'gymnasium[mujoco]'",
+    "imageio": "pip install 'longhaul-rl[mujoco]'",
+    "mujoco": "pip install 'longhaul-rl[mujoco]'",
     "pygame": "pip install 'gymnasium[classic-control]'",
     "shimmy": "pip install shimmy",
 }
@@ -62,14 +64,16 @@ class Opened:
         return self.env is self.env.unwrapped
 
 
-def open_gymnasium(env_id: str, kwargs: Mapping[str, Any], *, render: bool) -> Opened:
-    """Return the env called `env_id`, made with `kwargs`."""
+def open_gymnasium(
+    env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperSpec] = (), *, render: bool
+) -> Opened:
+    """Return the env called `env_id`, made with `kwargs`, within `wrappers`."""
     _register_missing(env_id)
     if render:
         for name, value in _OFF_SCREEN.items():
             os.environ.setdefault(name, value)
     try:
-        return _lightened(_made(env_id, kwargs, render=render))
+        env = _made(env_id, kwargs, render=render)
     except LonghaulError:
         raise
     except gym.error.DependencyNotInstalled as error:
@@ -84,6 +88,7 @@ def open_gymnasium(env_id: str, kwargs: Mapping[str, Any], *, render: bool) -> O
         raise _wrong_arguments(env_id, kwargs, error) from error
     except Exception as error:
         raise EnvError(f"environment {env_id!r} cannot be made: {words_of(error)}") from error
+    return _lightened(wrapped(env, wrappers))
 
 
 def register_env(name: str, maker: EnvMaker) -> None:
@@ -121,9 +126,15 @@ def find_maker(env_id: str) -> EnvMaker | None:
     return found if callable(found) else None
 
 
-def is_local(env_id: str) -> bool:
-    """Whether no other process can make this environment: it belongs to the main program."""
-    return env_id.startswith(f"{MAIN}:") or given(env_id) is not None
+def refuse_local(env_id: str, wrappers: Sequence[WrapperSpec]) -> None:
+    """Raise if worker processes cannot make this environment: it belongs to the main program."""
+    names = [one if isinstance(one, str) else str(one.get(NAME)) for one in wrappers]
+    for name in (env_id, *names):
+        if name.startswith(f"{MAIN}:") or given(name) is not None:
+            raise ConfigError(
+                f"env.runtime = 'processes': no worker can import {name!r}, which belongs to the "
+                "main program; move it to a module, or use env.runtime = 'serial'"
+            )
 
 
 def _made(env_id: str, kwargs: Mapping[str, Any], *, render: bool) -> GymnasiumAny:
@@ -161,13 +172,10 @@ def _lightened(env: GymnasiumAny) -> Opened:
 
 
 def _missing_dependency(env_id: str, error: Exception) -> str:
-    if "box2d" in str(error).lower():
-        # Gymnasium's own advice needs a compiler, see docs/decisions/0002.
-        return (
-            f"environment {env_id!r} needs Box2D: install the extra 'box2d' of your longhaul "
-            "checkout (pip install -e '.[box2d]'), or run it by "
-            f"`make train TASK=gym:{env_id}`, which does"
-        )
+    # Gymnasium names its own extras: that of Box2D needs a compiler, see docs/decisions/0002.
+    for simulator, extra in (("Box2D", "box2d"), ("MuJoCo", "mujoco")):
+        if extra in str(error).lower():
+            return f"environment {env_id!r} needs {simulator}: pip install 'longhaul-rl[{extra}]'"
     return f"environment {env_id!r} lacks a package: {error}"
 
 
@@ -238,7 +246,10 @@ def _unknown(env_id: str, error: Exception) -> str:
             "continue from Python with longhaul.resume(path, env=...), its class or function"
         )
     if wanted.startswith("ALE/"):
-        remedy = f"Atari needs `pip install ale-py` and the id 'ale_py:{wanted}'"
+        remedy = (
+            f"Atari games are tasks: atari:{wanted.removeprefix('ALE/').rpartition('-v')[0]} "
+            f"(needs pip install 'longhaul-rl[atari]'), or the bare 'gym:ale_py:{wanted}'"
+        )
     elif nearest := _nearest(wanted) or _nearest_class(env_id):
         remedy = f"did you mean {nearest!r}?"
     else:

@@ -12,7 +12,8 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics, Panel
 from longhaul.core.task import Evaluation, Task
 from longhaul.envs.gymnasium.env import GymnasiumFactory, probe
-from longhaul.envs.gymnasium.make import check_id, is_local
+from longhaul.envs.gymnasium.make import check_id, refuse_local
+from longhaul.envs.gymnasium.wrappers import WrapperSpec
 from longhaul.nets.config import build_policy, image_warnings
 from longhaul.tasks.kind import TaskKind, TaskRequest
 
@@ -23,6 +24,10 @@ class GymOptions:
 
     kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments for `gymnasium.make`, as a table: `options.kwargs.sutton_barto_reward = true`."""
+    wrappers: tuple[WrapperSpec, ...] = ()
+    """Wrappers around the environment, the innermost first: `module:Class`, or a table of
+    arguments whose key `use` is that, as `{ use = "gymnasium.wrappers:FrameStackObservation",
+    stack_size = 4 }`."""
     max_episode_steps: int = 0
     """Cut episodes after so many steps; 0 keeps the environment's own limit."""
 
@@ -45,17 +50,12 @@ def build(request: TaskRequest) -> Task:
     """Return the task of training on one Gymnasium environment."""
     check_argument(request.argument)
     options: GymOptions = request.options
-    if is_local(request.argument) and (
-        request.env.runtime == "processes" or request.env.order == "first-come"
-    ):
-        raise ConfigError(
-            f"env.runtime = 'processes': no worker can import {request.argument!r}, which belongs "
-            "to the main program; move it to a module, or use env.runtime = 'serial'"
-        )
+    if request.env.runtime == "processes" or request.env.order == "first-come":
+        refuse_local(request.argument, options.wrappers)
     kwargs = dict(options.kwargs)
     if options.max_episode_steps:
         kwargs["max_episode_steps"] = options.max_episode_steps
-    known = probe(GymnasiumFactory(request.argument, kwargs), request.env)
+    known = probe(GymnasiumFactory(request.argument, kwargs, options.wrappers), request.env)
     spec = known.envs.spec
     return Task(
         name=f"gym:{request.argument}",
@@ -79,7 +79,7 @@ TASK = TaskKind(
     summary="any Gymnasium environment, by its id",
     options=GymOptions,
     build=build,
-    examples=("gym:CartPole-v1", "gym:Acrobot-v1", "gym:LunarLander-v3"),
+    examples=("gym:CartPole-v1", "gym:Acrobot-v1", "gym:LunarLander-v3", "gym:HalfCheetah-v5"),
     presets=Path(__file__).parent / "presets",
     check_argument=check_argument,
 )

@@ -1,0 +1,1 @@
+"""Atari 2600 games, through the Arcade Learning Environment."""

@@ -1,0 +1,1 @@
+"""PettingZoo's parallel environments, all agents with one policy."""
