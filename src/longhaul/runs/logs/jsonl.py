@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from longhaul.core.errors import NumericalError
+from longhaul.core.system import sync_file
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file, storage_errors, sync_directory, write_all
 from longhaul.runs.logs.segments import (
@@ -130,7 +131,7 @@ class LogWriter:
     def _rotate(self) -> None:
         """Begin a new file; the full one is compressed beside it."""
         with storage_errors(self.path):
-            os.fsync(self._descriptor)
+            sync_file(self._descriptor)
             os.close(self._descriptor)
             seal(self.path)
             self._descriptor = self._open()
@@ -141,7 +142,7 @@ class LogWriter:
         """Flush and force the log to disk."""
         self.flush()
         with storage_errors(self.path):
-            os.fsync(self._descriptor)
+            sync_file(self._descriptor)
 
     def mark(self) -> LogMark:
         """Return the position after the last line, flushing first."""
