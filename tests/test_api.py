@@ -28,7 +28,7 @@ QUIET = longhaul.SessionOptions(quiet=True, report=False)
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> longhaul.Run:
     root = tmp_path_factory.mktemp("runs")
-    run = longhaul.train("gym:CartPole-v1", seed=1, runs_root=root, options=QUIET, **SMALL)
+    run = longhaul.train("gym:CartPole-v1", seed=1, runs_root=root, session=QUIET, **SMALL)
     assert run is not None
     return run
 

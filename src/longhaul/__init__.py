@@ -3,7 +3,7 @@
 >>> import longhaul
 >>> run = longhaul.train("gym:CartPole-v1", total_timesteps=100_000, seed=1)
 >>> run.evaluate(episodes=20).mean
->>> agent = longhaul.load(run.path)
+>>> agent = longhaul.load(run)
 >>> action = agent.act(observation)
 
 Names are imported when they are first used: `import longhaul` itself loads neither torch nor NumPy.
@@ -18,10 +18,13 @@ from longhaul.core.system import refuse_windows
 
 if TYPE_CHECKING:
     from longhaul.api import SessionOptions as SessionOptions
+    from longhaul.api import compare as compare
+    from longhaul.api import evaluate as evaluate
     from longhaul.api import load as load
+    from longhaul.api import register_env as register_env
     from longhaul.api import resume as resume
     from longhaul.api import train as train
-    from longhaul.app.evaluation.load import Agent as Agent
+    from longhaul.app.evaluation.agent import Agent as Agent
     from longhaul.app.evaluation.load import Run as Run
     from longhaul.core.control import Controller as Controller
     from longhaul.core.errors import LonghaulError as LonghaulError
@@ -33,8 +36,9 @@ if TYPE_CHECKING:
     from longhaul.learn.base import Learner as Learner
 
 _MODULES = {
-    "api": ("SessionOptions", "load", "resume", "train"),
-    "app.evaluation.load": ("Agent", "Run"),
+    "api": ("SessionOptions", "compare", "evaluate", "load", "register_env", "resume", "train"),
+    "app.evaluation.agent": ("Agent",),
+    "app.evaluation.load": ("Run",),
     "core.control": ("Controller",),
     "core.errors": ("LonghaulError",),
     "core.metrics": ("Metric",),

@@ -28,8 +28,10 @@ logger = logging.getLogger(__name__)
 # Errors of a part that gets a state of another kind or size.
 _MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError)
 
-NEWCOMERS = frozenset({"hints"})
-"""Parts that checkpoints of earlier versions do not hold; they start empty."""
+NEWCOMERS = frozenset({"hints", "listeners"})
+"""Parts that a checkpoint may lack; they start empty."""
+LEAVERS = frozenset({"listeners"})
+"""Parts of a checkpoint that the run may be continued without, which is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Restoration:
     set_aside: tuple[Path, ...] = ()
     problems: tuple[LogProblem, ...] = ()
     changed_versions: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Parts of the checkpoint that this process lacks."""
 
 
 class Recorder:
@@ -204,7 +208,7 @@ class Recorder:
 
     def _restore_parts(self, loaded: Loaded) -> None:
         empty = NEWCOMERS - set(loaded.states)
-        if set(loaded.states) != set(self._parts) - empty:
+        if set(loaded.states) - self._left_out(loaded) != set(self._parts) - empty:
             raise CheckpointError(
                 f"checkpoint {loaded.path} holds {', '.join(sorted(loaded.states))}, but this run "
                 f"has {', '.join(sorted(self._parts))}; use the version that wrote it"
@@ -219,6 +223,9 @@ class Recorder:
                     f"{name} cannot continue from checkpoint {loaded.path}: {error!r}; use the "
                     "version and config that wrote it"
                 ) from error
+
+    def _left_out(self, loaded: Loaded) -> frozenset[str]:
+        return (LEAVERS & set(loaded.states)) - set(self._parts)
 
     def _rewind_logs(self, loaded: Loaded | None, progress: Progress) -> Restoration:
         """Rewind every log to the checkpoint and open it for writing."""
@@ -250,7 +257,8 @@ class Recorder:
             for name, was in loaded.manifest.versions.items()
             if now.get(name) != was
         )
-        return Restoration(loaded.path, loaded.damaged, set_aside, problems, changed)
+        left_out = tuple(self._left_out(loaded))
+        return Restoration(loaded.path, loaded.damaged, set_aside, problems, changed, left_out)
 
     def _note_restoration(self, progress: Progress, removed: Sequence[Path]) -> None:
         found = self.restoration

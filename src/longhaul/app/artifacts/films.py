@@ -16,6 +16,7 @@ from rich.text import Text
 
 from longhaul.app.artifacts.caption import CaptionWriter
 from longhaul.app.build.env_output import with_env_output
+from longhaul.app.evaluation.agent import Agent
 from longhaul.app.evaluation.episode_player import Moment, Replay
 from longhaul.app.evaluation.evaluate import (
     PlayedCase,
@@ -24,7 +25,7 @@ from longhaul.app.evaluation.evaluate import (
     seeded_cases,
     suite_cases,
 )
-from longhaul.app.evaluation.load import Agent, Run
+from longhaul.app.evaluation.load import Run
 from longhaul.core.control import Progress
 from longhaul.core.errors import LonghaulError
 from longhaul.core.parts import Recorded, RunListener

@@ -30,7 +30,8 @@ from longhaul.app.build.hints import build_hints
 from longhaul.app.build.memory import check_disk_room
 from longhaul.app.build.metrics import schema_file, unmeasured_metrics
 from longhaul.app.build.text import last_line
-from longhaul.app.evaluation.load import Agent, Run, find_weights, load_exported
+from longhaul.app.evaluation.agent import Agent, load_exported
+from longhaul.app.evaluation.load import Run, find_weights
 from longhaul.app.session.display import Display
 from longhaul.app.session.monitoring import TimeLeft
 from longhaul.app.session.session import Session, keep_config
@@ -44,6 +45,7 @@ from longhaul.core.settings import Settings
 from longhaul.core.spaces import Tier
 from longhaul.core.state import Stateful
 from longhaul.engine.hint_reporter import HintReporter
+from longhaul.engine.listeners import ListenerGroup
 from longhaul.engine.loop import Parts
 from longhaul.engine.summary import Summary
 from longhaul.envs.replay_log import resume_promise
@@ -101,8 +103,8 @@ class BuiltRun:
     """Closes what only training needs: environments and following learners."""
 
 
-def assemble(session: Session) -> BuiltRun:
-    """Return the parts of the session's run, with its listeners."""
+def assemble(session: Session, given: Sequence[RunListener] = ()) -> BuiltRun:
+    """Return the parts of the session's run, with its listeners and those that were given."""
     config, notify = session.run.config, session.display.notice
     monitoring, note = session.monitoring, session.log.note
     keep_config(session.run)
@@ -137,6 +139,10 @@ def assemble(session: Session) -> BuiltRun:
         "summary": summary,
         "hints": hints,
     }
+    writers = {name: one.name for one in schedule.controllers for name in one.writes}
+    users = ListenerGroup(given, writers=writers, notify=notify)
+    if given:
+        stateful["listeners"] = users
     if replay is not None:
         # A separate part, because it may be many times as large as all others.
         stateful["replay"] = replay
@@ -146,7 +152,7 @@ def assemble(session: Session) -> BuiltRun:
     session.stack.callback(recorder.close)
     session.stack.callback(tracking.finish, note, notify)
     warnings = (*unmeasured_metrics(schedule, task), *task.warnings)
-    listeners = [*session_listeners(session), hints]
+    listeners = [*session_listeners(session), hints, users]
     if config.report.film_evaluations:
         agent = Agent(config, task, policy, initial)
         listeners.append(EvaluationFilms(run, agent, evaluator, notify, tracking.film))
@@ -155,7 +161,7 @@ def assemble(session: Session) -> BuiltRun:
         recorder.add_listener(listener)
     show(session, recorder)
     parts = Parts(
-        collector, learner, summary, evaluator, schedule, recorder, monitoring.timer, hints
+        collector, learner, summary, evaluator, schedule, recorder, monitoring.timer, hints, users
     )
     return BuiltRun(parts, schedule.begin(initial)[0], tracking, training)
 
@@ -252,5 +258,7 @@ def show_restoration(found: Restoration, tier: Tier, display: Display) -> None:
         display.notice(f"checkpoint {damage.path.name} is damaged ({damage.reason}); left as it is")
     for problem in found.problems:
         display.notice(f"{problem.path.name} did not match the checkpoint: {problem.reason}")
+    for part in found.left_out:
+        display.notice(f"this run was trained with {part}; without them it is another run")
     if found.checkpoint is not None:
         display.notice(f"continuing from {found.checkpoint.name}: {resume_promise(tier)}")

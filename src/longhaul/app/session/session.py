@@ -21,7 +21,7 @@ from longhaul.app.session.display import Display, choose_display
 from longhaul.app.session.monitoring import Monitoring, torch_memory
 from longhaul.core.errors import LonghaulError, ResourceError
 from longhaul.core.task import Task
-from longhaul.engine.stop import DONE, Outcome, Until, first_of
+from longhaul.engine.stop import Outcome, Until, first_of, is_end
 from longhaul.envs.guard import FOLDER
 from longhaul.runs.checkpoints.inspect import check_checkpoints
 from longhaul.runs.directory import RunDirectory, Status
@@ -101,7 +101,7 @@ class Session:
     @property
     def outcome(self) -> Outcome:
         """How the session ended."""
-        return Outcome(self.reason, 0 if self.reason in DONE else self.signals.exit_code)
+        return Outcome(self.reason, 0 if is_end(self.reason) else self.signals.exit_code)
 
     def sample_resources(self) -> None:
         """Sample memory and load until the session ends."""
@@ -155,7 +155,7 @@ class Session:
             raise
 
     def _show_how_to_continue(self) -> None:
-        if self.reason and self.reason not in DONE:
+        if self.reason and not is_end(self.reason):
             self.display.notice(
                 f"{self.reason}; `longhaul resume {self.run.path}` continues this run"
             )

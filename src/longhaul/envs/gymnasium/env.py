@@ -30,7 +30,7 @@ from longhaul.core.spaces import ActionSpec, Continuous, EnvSpec, Tier
 from longhaul.core.state import State
 from longhaul.envs.config import EnvConfig
 from longhaul.envs.guard import words_of
-from longhaul.envs.gymnasium.make import open_gymnasium
+from longhaul.envs.gymnasium.make import find_maker, open_gymnasium
 from longhaul.envs.gymnasium.spaces import ObservationLayout, Writer, action_codec
 from longhaul.envs.processes.isolated import call_with_retries
 
@@ -347,6 +347,8 @@ def _probe(factory: GymnasiumFactory) -> ProbedEnv:
 
 def _threshold(env_id: str) -> float | None:
     """Return the score Gymnasium counts as solved, for an id from which envs were made."""
+    if find_maker(env_id) is not None:
+        return None
     # `gym.make` takes a module in front and fills in a missing version, `gym.spec` does neither.
     known = env_id.rpartition(":")[2]
     if known not in gym.registry:

@@ -12,7 +12,7 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics, Panel
 from longhaul.core.task import Evaluation, Task
 from longhaul.envs.gymnasium.env import GymnasiumFactory, probe
-from longhaul.envs.gymnasium.make import check_id
+from longhaul.envs.gymnasium.make import check_id, is_local
 from longhaul.nets.config import build_policy, image_warnings
 from longhaul.tasks.kind import TaskKind, TaskRequest
 
@@ -45,6 +45,13 @@ def build(request: TaskRequest) -> Task:
     """Return the task of training on one Gymnasium environment."""
     check_argument(request.argument)
     options: GymOptions = request.options
+    if is_local(request.argument) and (
+        request.env.runtime == "processes" or request.env.order == "first-come"
+    ):
+        raise ConfigError(
+            f"env.runtime = 'processes': no worker can import {request.argument!r}, which belongs "
+            "to the main program; move it to a module, or use env.runtime = 'serial'"
+        )
     kwargs = dict(options.kwargs)
     if options.max_episode_steps:
         kwargs["max_episode_steps"] = options.max_episode_steps
