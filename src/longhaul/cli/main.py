@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from longhaul.cli import bench, diagnose, experiments, media, runs, train
+from longhaul.cli import bench, diagnose, experiments, media, runs, train, zoo
 from longhaul.core.errors import LonghaulError, without_controls
 from longhaul.core.system import PARENT, end_with, processes_with, refuse_windows
 from longhaul.envs.processes.descendants import new_mark
@@ -179,7 +179,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (train, runs, media, experiments, diagnose, bench):
+for group in (train, runs, media, zoo, experiments, diagnose, bench):
     group.register(app)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import sys
 import tempfile
 import threading
@@ -46,6 +47,15 @@ def refuse_windows() -> None:
 def cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if is_linux() else os.cpu_count() or 1
+
+
+def processor() -> str:
+    """Return the processor's model."""
+    if is_linux():
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def boot_id() -> str:

@@ -18,7 +18,7 @@ from longhaul.app.build.config import RunConfig
 from longhaul.app.build.text import columns
 from longhaul.core.env import empty_actions
 from longhaul.core.errors import ConfigError, ResourceError
-from longhaul.core.system import keep_freed_memory
+from longhaul.core.system import keep_freed_memory, processor
 from longhaul.core.task import Task
 from longhaul.learn.replay.plan import ReplayLayout, ReplayPlan, item
 from longhaul.learn.replay.sequences import sequence_length
@@ -189,3 +189,9 @@ def fix_torch(*, threads: int, deterministic: bool) -> None:
     # is not needed for determinism. The module gets this property at run time only.
     options: Any = torch.utils.deterministic
     options.fill_uninitialized_memory = False
+
+
+def machine_kind() -> str:
+    """Return what results are exact for: the processor, its vector units, and torch."""
+    version = torch.__version__.partition("+")[0]
+    return f"{processor()}, {torch.backends.cpu.get_cpu_capability()}, torch {version}"
