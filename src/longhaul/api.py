@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +113,7 @@ def train(
     resolved = resolve_config(
         task_name(task), preset=preset, config=config, overrides=overrides, **values
     )
-    session = _session(session, quiet=quiet)
+    session = _session(session, quiet=quiet, listeners=listeners)
     # Imported after the config is checked: torch takes seconds to import.
     from longhaul.app.build.memory import choose_device
     from longhaul.app.evaluation.load import Run
@@ -150,16 +151,22 @@ def resume(
     from longhaul.app.session.start import find_run
 
     _give_env(path, env)
-    session = _session(session, quiet=quiet)
+    session = _session(session, quiet=quiet, listeners=listeners)
     start = find_run(Path(path), total_timesteps=total_timesteps, overrides=overrides)
     _follow(start.config)
     outcome = run_session(start.directory, start.config, session, listeners=tuple(listeners))
     return _ended(start.directory, outcome)
 
 
-def _session(session: SessionOptions, *, quiet: bool) -> SessionOptions:
-    from dataclasses import replace
+def _session(
+    session: SessionOptions, *, quiet: bool, listeners: Sequence[RunListener]
+) -> SessionOptions:
+    """Return the session's options, after a look at its listeners."""
+    from longhaul.core.parts import RunListener
 
+    for listener in listeners:
+        if not isinstance(listener, RunListener):
+            raise ConfigError(f"{listener!r} is not an instance of longhaul.RunListener")
     return replace(session, quiet=quiet or session.quiet)
 
 

@@ -44,8 +44,6 @@ class ListenerGroup(RunListener):
         self._notify = notify
         self._listeners: dict[str, RunListener] = {}
         for listener in listeners:
-            if not isinstance(listener, RunListener):
-                raise ConfigError(f"{listener!r} is not an instance of longhaul.RunListener")
             own = type(listener).__name__
             same = sum(type(one) is type(listener) for one in self._listeners.values())
             self._listeners[f"{own}-{same + 1}" if same else own] = listener

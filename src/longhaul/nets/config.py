@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
 
+from longhaul.core.errors import ConfigError, suggestion
+from longhaul.core.metrics import Metric
 from longhaul.core.spaces import EnvSpec
 
 if TYPE_CHECKING:
-    from longhaul.nets.actor_critic import ActorCritic
-
-from dataclasses import dataclass
-from typing import Literal
-
-from longhaul.core.errors import ConfigError
-from longhaul.core.metrics import Metric
+    from longhaul.core.policy import Policy
 
 Activation = Literal["tanh", "relu", "silu", "gelu"]
 TrunkKind = Literal["auto", "mlp", "nature", "impala", "lean"]
@@ -27,11 +24,12 @@ ImagePrecision = Literal["float32", "bfloat16", "auto"]
 class PolicyConfig:
     """The generic actor-critic: a trunk, perhaps a memory, and heads for policy and value."""
 
-    trunk: TrunkKind = "auto"
+    trunk: str = "auto"
     """How observations are read. `auto` takes `nature` for images large enough and `mlp` for the
     rest; `impala` is the residual network, slower and often better on images; `lean` has two small
-    convolutions, for images of tiles and for speed. Images are uint8 parts of shape channels x
-    height x width; parts that are not images go through the MLP."""
+    convolutions, for images of tiles and for speed; `module:Class` is a class of your own, an
+    `nn.Module` that turns observations into features, or a whole `Policy`. Images are uint8 parts
+    of shape channels x height x width; parts that are not images go through the MLP."""
     hidden: tuple[int, ...] = (64, 64)
     """Sizes of the MLP's layers, for the observation's parts that are not images."""
     activation: Activation = "tanh"
@@ -73,6 +71,12 @@ class PolicyConfig:
     """Logarithm of the first standard deviation of continuous actions."""
 
     def __post_init__(self) -> None:
+        kinds = get_args(TrunkKind)
+        if self.trunk not in kinds and ":" not in self.trunk:
+            raise ConfigError(
+                f"policy.trunk: there is no choice {self.trunk!r}{suggestion(self.trunk, kinds)} "
+                f"(choices: {', '.join(kinds)}, or module:Class)"
+            )
         sizes = {
             **{f"hidden[{index}]": size for index, size in enumerate(self.hidden)},
             **{f"joint[{index}]": size for index, size in enumerate(self.joint)},
@@ -102,11 +106,12 @@ class PolicyConfig:
 METRICS = (Metric("policy/std", "mean standard deviation of continuous actions"),)
 
 
-def build_policy(spec: EnvSpec, config: PolicyConfig) -> ActorCritic:
+def build_policy(spec: EnvSpec, config: PolicyConfig) -> Policy:
     """Return a fresh policy for an environment, as the config describes it."""
-    from longhaul.nets import actor_critic
+    from longhaul.nets import actor_critic, custom
 
-    return actor_critic.build_policy(spec, config)
+    whole = custom.find_policy(config)
+    return actor_critic.build_policy(spec, config) if whole is None else whole(spec, config)
 
 
 def image_warnings(spec: EnvSpec, config: PolicyConfig) -> tuple[str, ...]:

@@ -98,15 +98,14 @@ class Agent:
             self._rows, self._memory = rows, self.policy.initial_state(rows)
         masks = None if mask is None else self._masks(mask, rows)
         with torch.inference_mode():
-            act = self.policy.act(
+            chosen, self._memory = self.policy.choose(
                 inputs,
                 self._memory,
                 self.settings,
                 mask=masks,
                 generator=None if deterministic else torch.default_generator,
             )
-        self._memory = act.memory
-        action: NDArray[Any] = act.action.numpy()
+        action: NDArray[Any] = chosen.numpy()
         space = self.task.envs.spec.action
         if isinstance(space, Continuous):
             action = np.clip(action, space.low, space.high).astype(np.float32)
@@ -132,7 +131,7 @@ class Agent:
             if not is_one and (array.shape[1:] != shape or array.ndim == len(shape)):
                 raise ConfigError(
                     f"the observation {name!r} has shape {array.shape}, and "
-                    f"{self.task.name!r} needs {shape} or (rows, *{shape})"
+                    f"{self.task.name!r} needs {shape}, or (rows, ...) for several"
                 )
         return {
             name: torch.from_numpy(array[None] if is_one else array)
