@@ -26,8 +26,7 @@ from longhaul.core.errors import EXIT_CODES
 from longhaul.core.metrics import Alias, Metric
 from longhaul.core.settings import Setting
 from longhaul.core.task import Task
-from longhaul.learn.config import OnPolicyConfig
-from longhaul.learn.registry import CONFIGS
+from longhaul.learn.config import CONFIGS, OnPolicyConfig
 from longhaul.schedule.config import KINDS
 from longhaul.tasks.kind import TaskKind
 

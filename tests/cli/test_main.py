@@ -68,6 +68,7 @@ def test_every_command_explains_itself(longhaul: Longhaul, command: str) -> None
         outcome = longhaul(command, flag)
         assert outcome.code == 0
         assert "Usage: longhaul" in outcome.out
+        assert "<bool>" not in outcome.out  # a flag takes no value
 
 
 def test_the_commands_of_a_task_are_imported_when_one_is_called(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     assert not any(cell.get("outputs") for cell in notebook.cells), "outputs are not kept"
     folder = tmp_path_factory.mktemp("desk")
     resources = {"metadata": {"path": str(folder)}}
-    return NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
+    return NotebookClient(
+        notebook, timeout=300, kernel_name="python3", resources=resources
+    ).execute()
 
 
 def outputs(executed: Any, begin: str) -> list[Any]:
@@ -32,7 +34,9 @@ def shown(executed: Any, begin: str) -> str:
 
 
 def test_the_bar_is_one_output_and_ends_at_the_last_iteration(executed: Any) -> None:
-    bars = [one for one in outputs(executed, "import longhaul") if one.output_type == "display_data"]
+    bars = [
+        one for one in outputs(executed, "import longhaul") if one.output_type == "display_data"
+    ]
     assert len(bars) == 1
     assert "<progress" in bars[0].data["text/html"]
     assert "(100 %)" in bars[0].data["text/plain"]
@@ -54,4 +58,6 @@ def test_the_class_of_a_cell_is_trained(executed: Any) -> None:
 
 
 def test_the_listener_stops_the_run(executed: Any) -> None:
-    assert "ended by the listener StopWhenGood: the mean return is" in shown(executed, "class StopWh")
+    assert "ended by the listener StopWhenGood: the mean return is" in shown(
+        executed, "class StopWh"
+    )

@@ -119,6 +119,14 @@ def task_entries() -> list[EntryPoint]:
     return sorted(entry_points(group=TASK_COMMANDS), key=lambda entry: entry.name)
 
 
+def explained(command: Any, ctx: Any) -> Any:
+    """Return a command whose help shows no type beside flags, which take no value."""
+    for option in command.get_params(ctx) if command is not None else ():
+        if getattr(option, "is_bool_flag", False):
+            option.metavar = ""
+    return command
+
+
 class TaskCommands(TyperGroup):
     """The commands of one task, imported when one of them or its help is called."""
 
@@ -143,7 +151,7 @@ class TaskCommands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return one of the task's commands."""
-        return self._group.get_command(ctx, cmd_name)
+        return explained(self._group.get_command(ctx, cmd_name), ctx)
 
 
 class LonghaulCommands(TyperGroup):
@@ -166,7 +174,7 @@ class LonghaulCommands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by its name, None if there is none."""
-        return super().get_command(ctx, cmd_name) or self._tasks.get(cmd_name)
+        return explained(super().get_command(ctx, cmd_name), ctx) or self._tasks.get(cmd_name)
 
 
 ABOUT = "Train agents in long runs that survive crashes, resume exactly and explain themselves."

@@ -53,5 +53,7 @@ def train(parts: Parts, settings: Settings, until: Callable[[Progress], str | No
         if parts.recorder.due(progress):
             with parts.watch.stage("checkpoint"):
                 parts.recorder.checkpoint(progress, settings)
+        else:
+            parts.recorder.keep(progress, settings)
     parts.recorder.checkpoint(progress, settings)
     return reason

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
-from longhaul.core.errors import ConfigError
+from longhaul.core.errors import ConfigError, suggestion
+from longhaul.core.plugins import find_plugin, plugin_names
 from longhaul.core.settings import Setting, Settings
+
+if TYPE_CHECKING:
+    from longhaul.learn.base import Learner
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,3 +249,46 @@ def aux_weight(settings: Settings, name: str) -> float:
     value = settings[settings.declaration(full_name)]
     assert isinstance(value, (int, float)), "a loss weight is declared as a number"
     return float(value)
+
+
+GROUP = "longhaul.learners"
+BUILT_IN = {"ppo": "longhaul.learn.ppo:PPO", "vtrace": "longhaul.learn.vtrace:VTrace"}
+CONFIGS: Mapping[str, type[OnPolicyConfig]] = {"ppo": PPOConfig, "vtrace": VTraceConfig}
+"""The configs of the built-in learners, without importing the learners."""
+_KEY = "learn.algorithm"
+
+
+def find_learner(name: str) -> type[Learner[Any]]:
+    """Return the learner a config names: a built-in one, an installed one or `module:Class`."""
+    from longhaul.learn.base import Learner
+
+    found = find_plugin(name, group=GROUP, built_in=BUILT_IN, where=_KEY)
+    if found is None:
+        known = plugin_names(GROUP, BUILT_IN)
+        raise ConfigError(
+            f"{_KEY}: there is no choice {name!r}{suggestion(name, known)} "
+            f"(choices: {', '.join(known)}); or name one as module:Class"
+        )
+    if not (isinstance(found, type) and issubclass(found, Learner)):
+        raise ConfigError(f"{_KEY} = {name!r} is {found!r}, not a subclass of Learner")
+    config = found.config_class
+    if not (is_dataclass(config) and issubclass(config, OnPolicyConfig)):
+        raise ConfigError(
+            f"{_KEY} = {name!r}: its config_class is {config!r}, not a dataclass derived from "
+            "OnPolicyConfig"
+        )
+    return found
+
+
+def config_class(name: str) -> type[OnPolicyConfig]:
+    """Return the class of `[learn]` for the learner a config names."""
+    return CONFIGS[name] if name in CONFIGS else find_learner(name).config_class
+
+
+def foreign_keys(kind: type[OnPolicyConfig]) -> frozenset[str]:
+    """Return the keys that only other built-in learners have.
+
+    A preset may contain them; they are ignored when another learner is chosen.
+    """
+    known = {one.name for other in CONFIGS.values() for one in fields(other)}
+    return frozenset(known - {one.name for one in fields(kind)})

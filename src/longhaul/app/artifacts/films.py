@@ -30,8 +30,7 @@ from longhaul.core.control import Progress
 from longhaul.core.errors import LonghaulError
 from longhaul.core.parts import Recorded, RunListener
 from longhaul.core.settings import Settings
-from longhaul.engine.evaluator import EpisodeEvaluator
-from longhaul.engine.suite_evaluator import SuiteEvaluator
+from longhaul.engine.evaluator import EpisodeEvaluator, SuiteEvaluator
 from longhaul.report.film import Film, FilmError, Picture, encode, fit, half_blocks
 from longhaul.report.overlay import Caption, Heading, Overlay
 from longhaul.runs.durable import storage_errors

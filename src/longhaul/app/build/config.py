@@ -12,7 +12,7 @@ from longhaul.core.control import Controller
 from longhaul.core.errors import ConfigError
 from longhaul.engine.config import CollectConfig, EvaluateConfig
 from longhaul.envs.config import EnvConfig
-from longhaul.hints.catalog import HintsConfig
+from longhaul.hints.advisor import HintsConfig
 from longhaul.learn.config import CONFIG_KEYS, OnPolicyConfig, PPOConfig
 from longhaul.nets.config import PolicyConfig
 from longhaul.report.style import ReportConfig

@@ -155,22 +155,18 @@ def choose_device(
     asked: str, *, require_gpu: bool, notify: Callable[[str], None] = lambda text: None
 ) -> torch.device:
     """Return the requested device; a fallback to the CPU is reported, or is an error."""
-    if asked == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        if require_gpu:
-            raise ConfigError("--require-gpu: torch finds no CUDA device on this machine")
-        return torch.device("cpu")
     try:
-        device = torch.device(asked)
+        device = torch.device("cuda" if asked == "auto" else asked)
     except RuntimeError:
         raise ConfigError(
             f"device = {asked!r} is not known; use auto, cpu, cuda or cuda:N"
         ) from None
     if device.type == "cuda" and not torch.cuda.is_available():
         if require_gpu:
-            raise ConfigError(f"device = {asked!r}: torch finds no CUDA device on this machine")
-        notify(f"device {asked!r}: no CUDA device found; training on the CPU")
+            raise ConfigError(
+                f"--require-gpu, device = {asked!r}: torch finds no CUDA device on this machine"
+            )
+        notify(f"device = {asked!r}: no CUDA device found; training on the CPU")
         return torch.device("cpu")
     if device.type not in ("cpu", "cuda"):
         raise ConfigError(f"device = {asked!r} is not supported; use auto, cpu, cuda or cuda:N")

@@ -23,8 +23,7 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
 from longhaul.core.seeds import ListedSeeds, Seeds
 from longhaul.core.statistics import Interval
-from longhaul.engine.evaluator import EpisodeEvaluator, OnProgress, figures, ignore_progress
-from longhaul.engine.suite_evaluator import waves
+from longhaul.engine.evaluator import EpisodeEvaluator, OnProgress, figures, ignore_progress, waves
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file, storage_errors
 

@@ -20,8 +20,13 @@ from longhaul.core.evaluation import Column, Suite
 from longhaul.core.metrics import Metrics
 from longhaul.core.seeds import Seeds
 from longhaul.core.statistics import Interval, interval, resample
-from longhaul.engine.evaluator import OnProgress, as_part, ignore_progress
-from longhaul.engine.suite_evaluator import SuiteEvaluator, suite_figures
+from longhaul.engine.evaluator import (
+    OnProgress,
+    SuiteEvaluator,
+    as_part,
+    ignore_progress,
+    suite_figures,
+)
 from longhaul.runs.directory import RunDirectory
 
 

@@ -53,10 +53,9 @@ from longhaul.runs.checkpoints.manifest import Stamp
 from longhaul.runs.checkpoints.store import CheckpointStore
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.lock import installed_versions
-from longhaul.runs.logs.jsonl import write_schema
-from longhaul.runs.logs.session_log import WriteNote
+from longhaul.runs.logs.jsonl import WriteNote, write_schema
 from longhaul.runs.reader import read_checkpoints
-from longhaul.runs.recorder import Recorder, Restoration
+from longhaul.runs.recorder import DEVICE, FALLBACK, Recorder, Restoration
 
 
 def load_initial_weights(
@@ -151,7 +150,7 @@ def assemble(session: Session, given: Sequence[RunListener] = ()) -> BuiltRun:
     tracking = begin_tracking(run, policy, monitoring.clocks)
     session.stack.callback(recorder.close)
     session.stack.callback(tracking.finish, note, notify)
-    warnings = (*unmeasured_metrics(schedule, task), *task.warnings)
+    warnings = (*session.fallback, *unmeasured_metrics(schedule, task), *task.warnings)
     listeners = [*session_listeners(session), hints, users]
     if config.report.film_evaluations:
         agent = Agent(config, task, policy, initial)
@@ -172,8 +171,10 @@ def build_recorder(session: Session, stateful: Mapping[str, Stateful]) -> Record
     facts = {
         "tier": task.envs.spec.tier.value,
         "order": config.env.order,
-        "device": str(session.device),
+        DEVICE: str(session.device),
     }
+    if session.fallback:
+        facts[FALLBACK] = "; ".join(session.fallback)
     stamp = Stamp(identity=identity(config), versions=installed_versions(), facts=facts)
     kept = checkpoint_config(config, task)
     clocks = session.monitoring.clocks
@@ -195,7 +196,7 @@ def session_listeners(session: Session) -> list[RunListener]:
     time_left = TimeLeft(planned_steps(run.config, run.task))
     monitoring.timer.add_gauge(time_left.take)
     listeners: list[RunListener] = [session.display, monitoring, time_left]
-    if run.task.records is not None:
+    if run.task.records is not None and run.task.keeps_records:
         listeners.append(TaskRecords(run.directory, run.config, run.task, monitoring.clocks))
     return listeners
 

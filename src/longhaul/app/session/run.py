@@ -99,7 +99,7 @@ def run_session(
     with Session(directory, config, options, task) as session:
         with session.stage("set-up"):
             built = assemble(session, listeners)
-        with built.training, session.recording_failures():
+        with built.training, session.recording_failures(built.parts.recorder.rescue):
             until = first_of(
                 session.until(also_until), lambda progress: built.parts.listeners.stop_reason
             )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting
-from longhaul.schedule.stages import LowWarning
+from longhaul.schedule.start_queue import LowWarning
 from longhaul.tasks.fish.hard_starts.files import Applied, StageSpec, with_reinjections
 from longhaul.tasks.fish.hard_starts.laps import LapRules
 from longhaul.tasks.fish.training.options import TrainingOptions, demand, lowered
@@ -71,8 +71,6 @@ class TailOptions:
             raise ConfigError("options.tail has both stages and path; drop one of them")
         if bool(self.path) != bool(self.iterations):
             raise ConfigError("options.tail.path and options.tail.iterations go together")
-        self.rules()
-        self.specs()
 
     def rules(self) -> LapRules:
         """Return how starts are preferred, spared and set aside."""
