@@ -48,7 +48,7 @@ test: .venv/ready-dev $(GAME) $(NETHACK) .venv/compiled ## run the test suite; A
 	@$(BIN)/python -m pytest $(ARGS)
 
 portable: .venv/ready-dev .venv/compiled ## the tests of processes and files without what only Linux has, as on macOS
-	@LONGHAUL_PORTABLE=1 $(BIN)/python -m pytest tests/envs/processes tests/runs \
+	@LONGHAUL_PORTABLE=1 $(BIN)/python -m pytest -m 'not slow' tests/envs/processes tests/runs \
 		tests/cli/test_process.py tests/app/test_kill.py tests/app/experiments/test_jobs.py
 
 lint: .venv/ready-dev ## format, lint, spelling, types and layers, without the tests

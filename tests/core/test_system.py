@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -131,7 +132,8 @@ def test_memory_that_is_not_shared_is_absent_where_only_root_sees_it() -> None:
     assert "mem/workers_uss" not in metrics
 
 
-def test_killed_workers_and_trainers_change_nothing_without_linux(
+@pytest.mark.thorough
+def test_killed_trainers_of_workers_change_nothing_without_linux(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(system.PORTABLE, "1")
@@ -141,6 +143,45 @@ def test_killed_workers_and_trainers_change_nothing_without_linux(
     assert len(result.interruptions) == 3
 
 
+def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_a_run_survives_a_killed_worker_and_resumes_without_linux(tmp_path: Path) -> None:
+    portable = {**os.environ, system.PORTABLE: "1"}
+
+    def longhaul(*arguments: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-m", "longhaul", *arguments], env=portable)
+
+    def lines() -> int:
+        return sum(log.read_bytes().count(b"\n") for log in tmp_path.rglob("metrics.jsonl"))
+
+    trainer = longhaul(
+        *("train", "gym:CartPole-v1", "--runs-root", str(tmp_path), "--total-timesteps", "1e9"),
+        *("--quiet", "--no-report", "--set", "env.runtime=processes"),
+    )
+    with trainer:
+        wait_until(lines)
+        children = psutil.Process(trainer.pid).children()
+        worker = next(one for one in children if "processes.process" in " ".join(one.cmdline()))
+        worker.kill()
+        seen = lines()
+        wait_until(lambda: lines() > seen + 2)
+        trainer.send_signal(signal.SIGINT)
+    assert trainer.returncode == 130
+    (folder,) = {path.parent for path in tmp_path.rglob("run.json")}
+    assert "was killed by SIGKILL" in (folder / "sessions.jsonl").read_text()
+    length = str((lines() + 2) * 2048)
+    with longhaul("resume", str(folder), "--total-timesteps", length, "--quiet") as resumed:
+        pass
+    assert resumed.returncode == 0
+    assert json.loads((folder / "run.json").read_text())["status"] == "finished"
+
+
+@pytest.mark.thorough
 def test_a_started_run_ends_with_its_parent_without_linux(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with subprocess.Popen(
@@ -151,11 +192,7 @@ def test_a_started_run_ends_with_its_parent_without_linux(tmp_path: Path) -> Non
     ) as parent:
         assert parent.stdout is not None
         run = psutil.Process(int(parent.stdout.readline()))
-        until = time.monotonic() + 60
-        while not list(tmp_path.rglob("metrics.jsonl")):
-            assert run.is_running(), log.read_text()
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        wait_until(lambda: list(tmp_path.rglob("metrics.jsonl")))
         parent.kill()
     psutil.wait_procs([run], timeout=30)
     assert not run.is_running() or run.status() == psutil.STATUS_ZOMBIE
