@@ -33,8 +33,8 @@ class RunConfig:
     seed: int = 1
     """Every random draw of the run derives from this number."""
     start_from: str = ""
-    """Run, checkpoint or exported policy whose weights initialize the network. Of a run, the best
-    evaluated checkpoint is used, else the latest. Empty: random weights."""
+    """Run, checkpoint, exported policy or `zoo:NAME` whose weights initialize the network. Of a
+    run, the best evaluated checkpoint is used, else the latest. Empty: random weights."""
     total_timesteps: int = 100_000
     """Steps to train for, summed over all agents; the last rollout may exceed it."""
     total_iterations: int = 0
