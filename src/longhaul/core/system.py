@@ -59,13 +59,13 @@ def processor() -> str:
 
 
 def boot_id() -> str:
-    """Return a name for the time since the last boot; pids of earlier boots are void."""
-    path = Path("/proc/sys/kernel/random/boot_id")
-    if is_linux() and path.exists():
-        return path.read_text().strip()
-    import psutil
+    """Return a name for the time since the last boot, where the system has one.
 
-    return f"boot-{psutil.boot_time():.0f}"
+    Elsewhere only the start of a process shows that its pid was reused: the time of the last boot
+    is no name, because it moves with the clock.
+    """
+    path = Path("/proc/sys/kernel/random/boot_id")
+    return path.read_text().strip() if is_linux() and path.exists() else "unknown"
 
 
 def end_with(parent: int, number: int) -> None:
