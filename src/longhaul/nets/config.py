@@ -30,6 +30,12 @@ class PolicyConfig:
     convolutions, for images of tiles and for speed; `module:Class` is a class of your own, an
     `nn.Module` that turns observations into features, or a whole `Policy`. Images are uint8 parts
     of shape channels x height x width; parts that are not images go through the MLP."""
+    trunk: TrunkKind = "auto"
+    """How observations are read. `auto` takes `nature` for images of 36x36 pixels and more, `lean`
+    for smaller ones down to 5x5, and `mlp` for the rest; `impala` is the residual network, slower
+    and often better on images; `lean` has two small convolutions, for images of tiles and for
+    speed. Images are uint8 parts of shape channels x height x width; parts that are not images go
+    through the MLP."""
     hidden: tuple[int, ...] = (64, 64)
     """Sizes of the MLP's layers, for the observation's parts that are not images."""
     activation: Activation = "tanh"
