@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import importlib
+import importlib.metadata
 import json
+import math
+import sys
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -165,3 +171,106 @@ def value_words(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     return str(value) if isinstance(value, Path) else json.dumps(value)
+
+
+def find_plugin(name: str, *, group: str, built_in: Mapping[str, Any], where: str) -> Any | None:
+    """Return what a name stands for, None if for nothing; `where` is the config key that says it.
+
+    A built-in part comes before an installed one, and that before `module:Class`. A built-in part
+    may be given as `module:Class` too, which is imported only if it is asked for.
+    """
+    if name in built_in:
+        part = built_in[name]
+        return _reference(part, where) if isinstance(part, str) else part
+    for entry in _entries(importlib.metadata.entry_points, tuple(sys.path), group):
+        if entry.name == name:
+            return load_entry(entry, f"{where} = {name!r}")
+    return _reference(name, where) if ":" in name else None
+
+
+def plugin_names(group: str, built_in: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return all names there are: the built-in ones, then those of installed packages."""
+    found = _entries(importlib.metadata.entry_points, tuple(sys.path), group)
+    return tuple(dict.fromkeys([*built_in, *sorted(entry.name for entry in found)]))
+
+
+def load_entry(entry: importlib.metadata.EntryPoint, what: str) -> Any:
+    """Return what an entry point offers; one that cannot be loaded is an error of the config."""
+    try:
+        return entry.load()
+    except Exception as error:
+        package = f" of {entry.dist.name}" if entry.dist is not None else ""
+        raise ConfigError(
+            f"{what}: the plugin {entry.value!r}{package} cannot be loaded: {_why(error)}"
+        ) from error
+
+
+def _reference(text: str, where: str) -> Any:
+    """Return the object `module:Class` names."""
+    module_name, _, path = text.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:
+        raise ConfigError(
+            f"{where} = {text!r}: the module {module_name!r} cannot be imported: {_why(error)}"
+        ) from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise ConfigError(
+                f"{where} = {text!r}: the module {module_name!r} has no {path!r}"
+                f"{suggestion(part, dir(found))}"
+            )
+        found = getattr(found, part)
+    return found
+
+
+def _why(error: Exception) -> str:
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+@functools.lru_cache(maxsize=64)
+def _entries(
+    find: Callable[..., Any], path: tuple[str, ...], group: str
+) -> tuple[importlib.metadata.EntryPoint, ...]:
+    """Return what is installed in a group; looking through all packages takes 10 ms a time."""
+    return tuple(find(group=group))
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The values a number may have, in words too."""
+
+    words: str
+    low: float
+    high: float = math.inf
+
+
+AT_LEAST_0 = Bounds("at least 0", low=0)
+AT_LEAST_1 = Bounds("at least 1", low=1)
+AT_LEAST_2 = Bounds("at least 2", low=2)
+ABOVE_0 = Bounds("above 0", low=math.ulp(0.0))
+SHARE = Bounds("between 0 and 1", low=0, high=1)
+PART = Bounds("above 0 and at most 1", low=math.ulp(0.0), high=1)
+
+Ranges = Mapping[Bounds, str]
+"""For each range the names of the fields that lie in it."""
+
+
+def check_ranges(config: object, where: str, ranges: Ranges, *, finite: bool = False) -> None:
+    """Refuse the first number of a config, or in one of its tuples, that is out of its range.
+
+    `where` is the table of the config; with `finite`, floats without a range must be finite too.
+    """
+    by_name = {name: one for one, names in ranges.items() for name in names.split()}
+    for field in dataclasses.fields(typing.cast(Any, config)):
+        found, allowed = getattr(config, field.name), by_name.get(field.name)
+        named = {field.name: found}
+        if isinstance(found, tuple):
+            named = {f"{field.name}[{place}]": value for place, value in enumerate(found)}
+        for name, value in named.items():
+            is_odd = finite and isinstance(value, float) and not math.isfinite(value)
+            if is_odd or (allowed is not None and not allowed.low <= value <= allowed.high):
+                words = ["a finite number" if is_odd else "", allowed.words if allowed else ""]
+                wanted = " ".join(filter(None, words))
+                raise ConfigError(f"{where}.{name} = {value!r} must be {wanted}")

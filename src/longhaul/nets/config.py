@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
+from longhaul.core.config import ABOVE_0, AT_LEAST_1, Ranges, check_ranges
+from longhaul.core.errors import ConfigError
+from longhaul.core.metrics import Metric
 from longhaul.core.spaces import EnvSpec
 
 if TYPE_CHECKING:
     from longhaul.nets.actor_critic import ActorCritic
-
-from dataclasses import dataclass
-from typing import Literal
-
-from longhaul.core.errors import ConfigError
-from longhaul.core.metrics import Metric
 
 Activation = Literal["tanh", "relu", "silu", "gelu"]
 TrunkKind = Literal["auto", "mlp", "nature", "impala", "lean"]
@@ -73,31 +71,19 @@ class PolicyConfig:
     """Logarithm of the first standard deviation of continuous actions."""
 
     def __post_init__(self) -> None:
-        sizes = {
-            **{f"hidden[{index}]": size for index, size in enumerate(self.hidden)},
-            **{f"joint[{index}]": size for index, size in enumerate(self.joint)},
-            "image_features": self.image_features,
-            "impala_width": self.impala_width,
-            "core_size": self.core_size,
-            "core_layers": self.core_layers,
-            "core_heads": self.core_heads,
-            "memory_length": self.memory_length,
-        }
-        for name, size in sizes.items():
-            if size < 1:
-                raise ConfigError(f"policy.{name} = {size} must be at least 1")
+        check_ranges(self, "policy", _RANGES)
         if self.core == "transformer" and self.core_size % self.core_heads:
             raise ConfigError(
                 f"policy.core_heads = {self.core_heads} does not divide "
                 f"policy.core_size = {self.core_size}"
             )
-        for name, number in (
-            ("noise_scale", self.noise_scale),
-            ("observation_clip", self.observation_clip),
-        ):
-            if not number > 0:
-                raise ConfigError(f"policy.{name} = {number} must be greater than 0")
 
+
+_RANGES: Ranges = {
+    AT_LEAST_1: "hidden joint image_features impala_width core_size core_layers core_heads "
+    "memory_length",
+    ABOVE_0: "noise_scale observation_clip",
+}
 
 METRICS = (Metric("policy/std", "mean standard deviation of continuous actions"),)
 

@@ -10,11 +10,10 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from longhaul.core.config import field_types, flatten
+from longhaul.core.config import field_types, find_plugin, flatten, plugin_names
 from longhaul.core.control import Controller
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.metrics import Metric, setting_suggestion
-from longhaul.core.plugins import find_plugin, plugin_names
 from longhaul.core.settings import Assignment, Setting, Settings, SettingValue
 from longhaul.schedule.adaptive import Adaptive, Nudge
 from longhaul.schedule.gate import Gate

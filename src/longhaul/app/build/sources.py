@@ -22,9 +22,8 @@ from longhaul.app.build.config import (
     with_starts,
 )
 from longhaul.app.build.sb3_config import from_sb3, is_sb3
-from longhaul.core.config import convert, flatten, merge, unflatten, value_words
+from longhaul.core.config import convert, flatten, load_entry, merge, unflatten, value_words
 from longhaul.core.errors import ConfigError, suggestion
-from longhaul.core.plugins import load_entry
 from longhaul.learn.config import config_class, foreign_keys
 from longhaul.tasks.kind import TaskKind
 

@@ -43,8 +43,7 @@ from longhaul.core.policy import Policy
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Tier
 from longhaul.core.state import Stateful
-from longhaul.engine.hint_reporter import HintReporter
-from longhaul.engine.loop import Parts
+from longhaul.engine.loop import HintReporter, Parts
 from longhaul.engine.summary import Summary
 from longhaul.envs.replay_log import resume_promise
 from longhaul.runs.checkpoints.manifest import Stamp
