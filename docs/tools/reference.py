@@ -14,6 +14,7 @@ from docs.tools.commands import commands_page
 from docs.tools.fields import field_docs
 from docs.tools.hints import rule_blocks
 from docs.tools.wording import code, default_words, page, sentence, table, type_words
+from docs.tools.zoo import zoo_page
 
 import longhaul
 from longhaul.app.build.components import build_settings, build_task
@@ -41,6 +42,7 @@ def reference_pages() -> dict[str, str]:
         "old-names.md": old_names_page(),
         "schedule.md": schedule_page(),
         "hints.md": page("Hints", *rule_blocks(example_tasks().values())),
+        "zoo.md": zoo_page(),
         "exit-codes.md": exit_codes_page(),
     }
 

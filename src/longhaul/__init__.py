@@ -14,6 +14,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from longhaul.core.system import refuse_windows
+
 if TYPE_CHECKING:
     from longhaul.api import SessionOptions as SessionOptions
     from longhaul.api import compare as compare
@@ -55,6 +57,7 @@ def __getattr__(name: str) -> Any:
     """Import a public name from the module that defines it."""
     if name not in _HOMES:
         raise AttributeError(f"module 'longhaul' has no attribute {name!r}")
+    refuse_windows()
     return getattr(import_module(f"longhaul.{_HOMES[name]}"), name)
 
 

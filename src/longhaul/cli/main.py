@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from longhaul.cli import bench, diagnose, experiments, media, runs, train
+from longhaul.cli import bench, diagnose, experiments, media, runs, train, zoo
 from longhaul.core.errors import LonghaulError, without_controls
-from longhaul.envs.processes.descendants import marked, new_mark
+from longhaul.core.system import PARENT, end_with, processes_with, refuse_windows
+from longhaul.envs.processes.descendants import new_mark
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -90,7 +91,7 @@ def _living(mark: str) -> list[psutil.Process]:
     import psutil
 
     found = {process.pid: process for process in psutil.Process().children(recursive=True)}
-    for pid in marked(mark, VARIABLE):
+    for pid in processes_with(VARIABLE, mark):
         with suppress(psutil.Error):
             found.setdefault(pid, psutil.Process(pid))
     found.pop(os.getpid(), None)
@@ -186,7 +187,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (train, runs, media, experiments, diagnose, bench):
+for group in (train, runs, media, zoo, experiments, diagnose, bench):
     group.register(app)
 
 
@@ -227,8 +228,11 @@ def main() -> None:
     Typer ends an interrupted command with exit code 130, and exits silently on a broken pipe.
     """
     open_closed_streams()
-    leave_nothing()
     try:
+        refuse_windows()
+        if parent := os.environ.pop(PARENT, ""):
+            end_with(int(parent), signal.SIGTERM)
+        leave_nothing()
         with ending_by_sigterm():
             app(prog_name="longhaul")
     except LonghaulError as error:

@@ -64,13 +64,17 @@ class FilmRequest:
 
     def path(self, run: Run, agent: Agent, case: PlayedCase, rank: int) -> Path:
         """Return the path of a case's film; `rank` is its place among the chosen ones."""
-        label = self.episode if self.count == 1 else f"{self.episode}-{rank}"
         if self.out is not None:
-            return self.out if self.count == 1 else self.out.with_stem(f"{self.out.stem}-{rank}")
+            return self.numbered(self.out, rank)
+        label = self.episode if self.count == 1 else f"{self.episode}-{rank}"
         suffix = "gif" if self.gif else "mp4"
         label = f"episode-{label}" if label[:1].isdecimal() else label
         steps = agent.progress.env_steps
         return run.directory.media / film_name(steps, label, case.episode.seed, suffix)
+
+    def numbered(self, path: Path, rank: int) -> Path:
+        """Return the path of the film with this rank, if there are several."""
+        return path if self.count == 1 else path.with_stem(f"{path.stem}-{rank}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +127,21 @@ def film_cases(
     made = []
     for rank, case in enumerate(choose(cases, request.episode, request.count), start=1):
         path = request.path(run, agent, case, rank)
-        is_gif = path.suffix.lower() == ".gif"
-        episode = EpisodeFilm(agent, case, notes, stride=GIF_STRIDE if is_gif else 1)
-        rate = FRAMES_PER_SECOND / 2 if is_gif else FRAMES_PER_SECOND
-        with storage_errors(path):
-            film = encode(episode.frames(), path, frames_per_second=rate)
-            keep_film_note(
-                run.directory, path, caption(case, request.episode, rank, agent, len(cases))
-            )
-        made.append(FilmedEpisode(film, case, episode.same))
+        made.append(film_case(agent, case, path, notes))
+        keep_film_note(run.directory, path, caption(case, request.episode, rank, agent, len(cases)))
     return tuple(made)
+
+
+def film_case(
+    agent: Agent, case: PlayedCase, path: Path, notes: Mapping[str, str]
+) -> FilmedEpisode:
+    """Film one episode; `notes` are shown beside it."""
+    is_gif = path.suffix.lower() == ".gif"
+    episode = EpisodeFilm(agent, case, notes, stride=GIF_STRIDE if is_gif else 1)
+    rate = FRAMES_PER_SECOND / 2 if is_gif else FRAMES_PER_SECOND
+    with storage_errors(path):
+        film = encode(episode.frames(), path, frames_per_second=rate)
+    return FilmedEpisode(film, case, episode.same)
 
 
 def caption(case: PlayedCase, which: str, rank: int, agent: Agent, count: int) -> str:

@@ -17,6 +17,7 @@ from longhaul.app.build.config import RunConfig, is_number
 from longhaul.app.build.memory import fix_torch
 from longhaul.app.build.sources import from_values, read_toml
 from longhaul.app.evaluation.agent import Agent, is_exported, load_exported, untrained
+from longhaul.app.evaluation.zoo import policy_path
 from longhaul.core.errors import CheckpointError, ConfigError, suggestion
 from longhaul.core.task import Task
 from longhaul.engine.stop import Outcome
@@ -249,11 +250,11 @@ def find_weights(path: Path, said: str) -> Loaded | None:
 
 
 def load(place: Path | str, which: str = "") -> Agent:
-    """Return the agent of a run, one of its checkpoints or an exported folder.
+    """Return the agent of a run, one of its checkpoints, an exported folder, or `zoo:NAME`.
 
     Of a run, it is the checkpoint `which`; by default the best evaluated one, else the latest.
     """
-    path = Path(place)
+    path = policy_path(place)
     if is_exported(path):
         return load_exported(path)
     if (path / MANIFEST_FILE).is_file():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 from longhaul.app.artifacts.films import EvaluationFilms
 from longhaul.app.artifacts.records import TaskRecords
@@ -32,6 +31,7 @@ from longhaul.app.build.metrics import schema_file, unmeasured_metrics
 from longhaul.app.build.text import last_line
 from longhaul.app.evaluation.agent import Agent, load_exported
 from longhaul.app.evaluation.load import Run, find_weights
+from longhaul.app.evaluation.zoo import policy_path
 from longhaul.app.session.display import Display
 from longhaul.app.session.monitoring import TimeLeft
 from longhaul.app.session.session import Session, keep_config
@@ -67,7 +67,7 @@ def load_initial_weights(
     """
     if not config.start_from or read_checkpoints(run):
         return
-    place = Path(config.start_from)
+    place = policy_path(config.start_from)
     loaded = find_weights(place, f"start_from = {config.start_from!r}")
     try:
         policy.load_state_dict(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from longhaul.core.errors import LonghaulError, NumericalError
+from longhaul.core.system import sync_file
 from longhaul.runs.directory import RunDirectory, Status, write_status
 from longhaul.runs.durable import replace_file, storage_errors, sync_directory, write_all
 from longhaul.runs.lock import Clocks
@@ -133,7 +134,7 @@ class LogWriter:
     def _rotate(self) -> None:
         """Begin a new file; the full one is compressed beside it."""
         with storage_errors(self.path):
-            os.fsync(self._descriptor)
+            sync_file(self._descriptor)
             os.close(self._descriptor)
             seal(self.path)
             self._descriptor = self._open()
@@ -144,7 +145,7 @@ class LogWriter:
         """Flush and force the log to disk."""
         self.flush()
         with storage_errors(self.path):
-            os.fsync(self._descriptor)
+            sync_file(self._descriptor)
 
     def mark(self) -> LogMark:
         """Return the position after the last line, flushing first."""
