@@ -6,6 +6,7 @@ import importlib.util
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -256,3 +257,15 @@ def test_a_signal_ends_a_script_after_its_run_is_saved(
         assert process.wait() in (128 + number, -number)  # Python ends by the SIGINT itself
     (run,) = tmp_path.glob("runs/*/2*")
     assert list((run / "checkpoints").glob("step-*"))
+
+
+def test_acting_on_one_observation_takes_less_than_60_microseconds(run: longhaul.Run) -> None:
+    agent, look = run.agent(), np.zeros(4, np.float32)
+    agent.act(look)
+    # Of the processor's time, which other programs do not count in.
+    begun = [time.process_time()]
+    for _ in range(20):
+        for _ in range(100):
+            agent.act(look)
+        begun.append(time.process_time())
+    assert np.median(np.diff(begun)) / 100 < 60e-6

@@ -16,6 +16,9 @@ import torch
 from torch import Tensor, nn
 
 import longhaul
+from longhaul.api import resolve_config
+from longhaul.app.build.components import build_task
+from longhaul.app.evaluation.agent import untrained
 from longhaul.core import plugins
 from longhaul.core.errors import ConfigError
 from longhaul.core.plugins import name_of
@@ -221,6 +224,47 @@ def test_the_same_script_continues_its_own_class(tmp_path: Path) -> None:
     again = call()
     assert again.stdout == "gym:__main__:Mine [128.0, 256.0, 384.0, 512.0]\n", again.stderr
     assert len(list(tmp_path.glob("runs/*/2*"))) == 1
+
+
+BOX = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+SPACES = {
+    "a choice": (gym.spaces.Discrete(5, start=2), gym.spaces.Discrete(3, start=1)),
+    "an image": (gym.spaces.Box(0, 255, (8, 8, 3), np.uint8), gym.spaces.Box(0.0, 1.0, (2, 3))),
+    "a pair": (gym.spaces.Tuple((gym.spaces.Discrete(3), BOX)), gym.spaces.MultiBinary(2)),
+    "names": (gym.spaces.Dict({"a": BOX, "b": gym.spaces.Discrete(2)}), gym.spaces.Discrete(2)),
+}
+
+
+class Shows(gym.Env[Any, Any]):
+    """Shows and takes whatever its spaces hold."""
+
+    def __init__(self, what: str) -> None:
+        self.observation_space, self.action_space = SPACES[what]
+        self.observation_space.seed(1)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains(action), action
+        self.steps += 1
+        return self.observation_space.sample(), 0.0, False, self.steps == 10, {}
+
+
+@pytest.mark.parametrize("what", SPACES)
+def test_an_agent_takes_and_gives_what_the_environment_does(what: str) -> None:
+    config = resolve_config(f"gym:{__name__}:Shows", options={"kwargs": {"what": what}})
+    agent, env = untrained(config, build_task(config)), Shows(what)
+    observation, _ = env.reset(seed=1)
+    for _ in range(5):
+        observation, *_ = env.step(agent.act(observation))
+    if not isinstance(observation, dict):
+        several = agent.act([observation, observation])
+        assert env.action_space.contains(several[0])
+    with pytest.raises(ConfigError, match="the observation"):
+        agent.act(np.zeros((4, 4, 4, 4)))
 
 
 class Trunk(nn.Module):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from longhaul.app.build.config import RunConfig
 from longhaul.app.build.sources import from_values, read_toml, to_values
 from longhaul.app.build.text import last_line
 from longhaul.core.control import Progress
-from longhaul.core.env import SingleEnvs
+from longhaul.core.env import NativeForms, SingleEnvs, empty_actions
 from longhaul.core.errors import CheckpointError, ConfigError, EnvError, LonghaulError
 from longhaul.core.policy import Policy
 from longhaul.core.rollout import Memory, clear_started
@@ -56,6 +57,14 @@ class Agent:
     """Newer checkpoints that are damaged, and how."""
     _memory: Memory = field(default_factory=dict, init=False, repr=False)
     _rows: int = field(default=0, init=False, repr=False)
+    _acts_plainly: bool = field(default=True, init=False, repr=False)
+    """Whether the environment takes actions as the policy gives them."""
+
+    def __post_init__(self) -> None:
+        if (forms := self._forms) is not None:
+            given = empty_actions(self.task.envs.spec, 1)[0]
+            taken = np.asarray(forms.native_action(given))
+            self._acts_plainly = given.dtype == taken.dtype and np.array_equal(given, taken)
 
     def load(self, loaded: Loaded) -> None:
         """Load weights, settings and progress of a checkpoint."""
@@ -89,8 +98,8 @@ class Agent:
     ) -> NDArray[Any]:
         """Return the action for one observation, or one action per row of a batch.
 
-        An observation is a dict of its parts, or an array if it has one part. The recurrent state
-        of every row is kept until `reset`.
+        An observation is what the environment returns, or an array, or a dict of its parts. The
+        recurrent state of every row is kept until `reset`.
         """
         inputs, is_one = self._inputs(observation)
         rows = len(next(iter(inputs.values())))
@@ -109,10 +118,34 @@ class Agent:
         space = self.task.envs.spec.action
         if isinstance(space, Continuous):
             action = np.clip(action, space.low, space.high).astype(np.float32)
+        if (forms := self._forms) is not None and not self._acts_plainly:
+            action = np.stack([np.asarray(forms.native_action(row)) for row in action])
         return action[0] if is_one else action
+
+    @property
+    def _forms(self) -> NativeForms | None:
+        envs = self.task.envs
+        return envs.forms if isinstance(envs, SingleEnvs) else None
 
     def _inputs(self, observation: Any) -> tuple[dict[str, torch.Tensor], bool]:
         """Return the observation's parts as tensors [rows, ...], and whether it was one alone."""
+        try:
+            return self._in_parts(observation)
+        except (ConfigError, TypeError, ValueError) as error:
+            if (forms := self._forms) is None:
+                raise
+            native, is_one = [], True
+            with suppress(EnvError, LookupError, TypeError, ValueError):
+                native = [forms.parts(observation)]
+            if not native and not isinstance(observation, Mapping):
+                with suppress(EnvError, LookupError, TypeError, ValueError):
+                    native, is_one = [forms.parts(one) for one in observation], False
+            if not native:
+                raise ConfigError(str(error)) from error
+        stacked = {name: np.stack([row[name] for row in native]) for name in native[0]}
+        return {name: torch.from_numpy(part) for name, part in stacked.items()}, is_one
+
+    def _in_parts(self, observation: Any) -> tuple[dict[str, torch.Tensor], bool]:
         parts = self.task.envs.spec.observation
         if not isinstance(observation, Mapping):
             observation = {next(iter(parts)): observation}
