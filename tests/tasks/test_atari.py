@@ -165,6 +165,16 @@ def test_a_game_does_not_depend_on_the_one_before() -> None:
     assert (used["console"] == fresh["console"]).all()
 
 
+def test_a_film_shows_the_screen_in_color() -> None:
+    vector = make("atari:Pong")
+    vector.reset()
+    picture = vector.frame(0)
+    assert picture is not None
+    assert picture.shape == (210, 160, 3)
+    assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 2
+    vector.close()
+
+
 def test_sticky_actions_are_repeated_as_often_as_said() -> None:
     envs = build("atari:Pong", "options.sticky=0.25").task.envs
     assert isinstance(envs, BatchedEnvs)
