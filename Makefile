@@ -39,13 +39,17 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: train test lint check bench size peers-mario peers-sample-factory docs clean help moved
+.PHONY: train test portable lint check bench size peers-mario peers-sample-factory docs clean help moved
 
 train: .venv/ready-train $(if $(filter mario%,$(TASK)),$(GAME)) $(if $(filter nethack%,$(TASK)),$(NETHACK)) ## train TASK (default fish); more options in ARGS="..."
 	@$(BIN)/longhaul train "$(TASK)" $(ARGS)
 
 test: .venv/ready-dev $(GAME) $(NETHACK) .venv/compiled ## run the test suite; ARGS="-m slow" for the long ones
 	@$(BIN)/python -m pytest $(ARGS)
+
+portable: .venv/ready-dev .venv/compiled ## the tests of processes and files without what only Linux has, as on macOS
+	@LONGHAUL_PORTABLE=1 $(BIN)/python -m pytest -m 'not slow' tests/envs/processes tests/runs \
+		tests/cli/test_process.py tests/app/test_kill.py tests/app/experiments/test_jobs.py
 
 lint: .venv/ready-dev ## format, lint, spelling, types and layers, without the tests
 	@$(BIN)/ruff format --check .

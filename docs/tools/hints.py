@@ -12,7 +12,7 @@ from docs.tools.wording import default_words, sentence, table
 from longhaul.core.config import field_types
 from longhaul.core.hint import Rule
 from longhaul.core.task import Task
-from longhaul.hints.catalog import GENERAL
+from longhaul.hints.advisor import GENERAL
 
 ABOUT = (
     "What each rule looks at and its thresholds, which a config changes: "

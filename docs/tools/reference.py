@@ -14,6 +14,7 @@ from docs.tools.commands import commands_page
 from docs.tools.fields import field_docs
 from docs.tools.hints import rule_blocks
 from docs.tools.wording import code, default_words, page, sentence, table, type_words
+from docs.tools.zoo import zoo_page
 
 import longhaul
 from longhaul.app.build.components import build_settings, build_task
@@ -25,8 +26,7 @@ from longhaul.core.errors import EXIT_CODES
 from longhaul.core.metrics import Alias, Metric
 from longhaul.core.settings import Setting
 from longhaul.core.task import Task
-from longhaul.learn.config import OnPolicyConfig
-from longhaul.learn.registry import CONFIGS
+from longhaul.learn.config import CONFIGS, OnPolicyConfig
 from longhaul.schedule.config import KINDS
 from longhaul.tasks.kind import TaskKind
 
@@ -42,11 +42,15 @@ def reference_pages() -> dict[str, str]:
         "old-names.md": old_names_page(),
         "schedule.md": schedule_page(),
         "hints.md": page("Hints", *rule_blocks(example_tasks().values())),
+        "zoo.md": zoo_page(),
         "exit-codes.md": exit_codes_page(),
     }
 
 
-PYTHON_FIRST = ("train", "resume", "load", "SessionOptions", "Run", "Agent")
+PYTHON_FIRST = (
+    *("train", "resume", "load", "evaluate", "compare", "register_env"),
+    *("SessionOptions", "Run", "Agent"),
+)
 """What most users need, in the order of use."""
 
 

@@ -119,7 +119,7 @@ def test_a_run_first_come_first_served_survives_deaths_and_says_what_it_is(
 
 def test_a_run_first_come_first_served_goes_on_after_a_stop(tmp_path: Path) -> None:
     run = stopped_run(tmp_path, told(tmp_path), *FIRST_COME, iterations=2, task=TASK)
-    resumed = api.resume(run.path, total_timesteps=200, options=QUIET)
+    resumed = api.resume(run.path, total_timesteps=200, session=QUIET)
     assert resumed is not None
     assert resumed.outcome is not None
     assert resumed.outcome.exit_code == 0

@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import nn
 
-from longhaul.app.evaluation.load import Run, load_exported
+from longhaul.app.evaluation.agent import load_exported
+from longhaul.app.evaluation.load import Run
 from longhaul.app.session.run import run_session
 from longhaul.runs.checkpoints.inspect import list_checkpoints
 from longhaul.runs.directory import RunDirectory

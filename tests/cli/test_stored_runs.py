@@ -37,7 +37,7 @@ def test_agents_of_the_run_and_of_the_export_act_alike(stored: Path) -> None:
 
 def test_the_run_goes_on_for_longer(stored: Path) -> None:
     before = package.Run(stored / "run").metrics("rollout/ep_len_mean")
-    run = package.resume(stored / "run", total_timesteps=256, options=QUIET)
+    run = package.resume(stored / "run", total_timesteps=256, session=QUIET)
     assert run is not None
     after = run.metrics("rollout/ep_len_mean")
     assert after["env_steps"][-1] == 256

@@ -152,14 +152,25 @@ def test_a_quiet_run_says_nothing(longhaul: Longhaul, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device to train on")
-def test_falling_back_to_the_cpu_is_said(longhaul: Longhaul, tmp_path: Path) -> None:
-    outcome = longhaul(*TRAIN, "--device", "cuda", "--runs-root", tmp_path)
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_falling_back_to_the_cpu_is_announced_once_and_recorded(
+    longhaul: Longhaul, tmp_path: Path, device: str
+) -> None:
+    outcome = longhaul(*TRAIN, "--device", device, "--runs-root", tmp_path)
     assert outcome.code == 0
-    assert "training on the CPU" in outcome.err
+    assert (outcome.out + outcome.err).count("training on the CPU") == 1
+    (run,) = list_runs(tmp_path)
+    assert "no CUDA device found" in run.directory.read_record().device
+    (started,) = [row for row in read_sessions(run.directory).rows if row["event"] == "started"]
+    assert started["device"] == run.directory.read_record().device
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device to train on")
+def test_a_required_gpu_that_is_missing_is_refused(longhaul: Longhaul, tmp_path: Path) -> None:
     refused = longhaul(*TRAIN, "--require-gpu", "--name", "gpu", "--runs-root", tmp_path)
     assert refused.code == 2
     assert "no CUDA device" in refused.problem
-    assert len(list_runs(tmp_path)) == 1
+    assert not list_runs(tmp_path)
 
 
 def test_verify_resume_tells_its_verdict_by_exit_code(longhaul: Longhaul) -> None:

@@ -129,6 +129,7 @@ class FakeRecorder:
     changes: list[int] = field(default_factory=list)
     timings: list[Metrics] = field(default_factory=list)
     saved: list[tuple[Progress, int]] = field(default_factory=list)
+    kept: list[Progress] = field(default_factory=list)
 
     def restore(self, settings: Settings) -> tuple[Progress, Settings]:
         self.diary.write("restore")
@@ -152,6 +153,9 @@ class FakeRecorder:
     def checkpoint(self, progress: Progress, settings: Settings) -> None:
         self.diary.write("checkpoint")
         self.saved.append((progress, settings[LEVEL]))
+
+    def keep(self, progress: Progress, settings: Settings) -> None:
+        self.kept.append(progress)
 
 
 @dataclass

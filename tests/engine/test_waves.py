@@ -7,7 +7,7 @@ import pytest
 from longhaul.core.env import EnvSource, Start
 from longhaul.core.errors import ConfigError
 from longhaul.core.evaluation import Case, Suite
-from longhaul.engine.suite_evaluator import waves
+from longhaul.engine.evaluator import waves
 from longhaul.tasks.probe.chase import chase_envs
 from tests.engine.diary import DiaryFactory
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from longhaul.app.build.config import SessionOptions
+from longhaul.app.build.memory import machine_kind
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
@@ -63,17 +61,6 @@ RUNS: dict[str, ConfigSources] = {
     ),
     "nethack": ConfigSources("nethack", preset="smoke"),
 }
-
-
-def machine_kind() -> str:
-    """Return what results are exact for: the processor, its vector units, and torch."""
-    model = platform.processor() or platform.machine()
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.partition(":")[2].strip()
-            break
-    version = torch.__version__.partition("+")[0]
-    return f"{model}, {torch.backends.cpu.get_cpu_capability()}, torch {version}"
 
 
 def digests(name: str, root: Path) -> dict[str, str]:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.runs import RUNS, digests, machine_kind, read_recorded
+from longhaul.app.build.memory import machine_kind
+from tests.golden.runs import RUNS, digests, read_recorded
 
 
 @pytest.mark.thorough

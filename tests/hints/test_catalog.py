@@ -10,8 +10,7 @@ import pytest
 from longhaul.core.control import Progress
 from longhaul.core.errors import ConfigError
 from longhaul.core.hint import Finding, Recent, Rule
-from longhaul.hints.advisor import Advisor
-from longhaul.hints.catalog import GENERAL, HintsConfig, choose_rules
+from longhaul.hints.advisor import GENERAL, Advisor, HintsConfig, choose_rules
 from tests.hints.streams import Stream, steady, wobble
 
 

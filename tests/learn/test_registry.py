@@ -3,8 +3,15 @@ from __future__ import annotations
 import pytest
 
 from longhaul.core.errors import ConfigError
-from longhaul.learn.config import PPOConfig, VTraceConfig
-from longhaul.learn.registry import BUILT_IN, CONFIGS, config_class, find_learner, foreign_keys
+from longhaul.learn.config import (
+    BUILT_IN,
+    CONFIGS,
+    PPOConfig,
+    VTraceConfig,
+    config_class,
+    find_learner,
+    foreign_keys,
+)
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

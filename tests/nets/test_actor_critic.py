@@ -244,7 +244,7 @@ def test_images_too_small_for_nature_are_named_and_auto_reads_them_otherwise() -
     [
         ({"hidden": (64, 0)}, "policy.hidden\\[1\\] = 0"),
         ({"core": "transformer", "core_heads": 3}, "does not divide"),
-        ({"noise_scale": 0.0}, "greater than 0"),
+        ({"noise_scale": 0.0}, "above 0"),
     ],
 )
 def test_impossible_values_are_named(change: dict[str, object], words: str) -> None:

@@ -27,7 +27,7 @@ from longhaul.runs.checkpoints.store import CheckpointStore
 from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.lock import Clocks, RunLock
-from longhaul.runs.logs.session_log import SessionLog
+from longhaul.runs.logs.jsonl import SessionLog
 from longhaul.runs.recorder import Recorder
 
 ITERATIONS = 100_000

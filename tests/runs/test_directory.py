@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -183,3 +184,20 @@ def test_every_file_of_a_run_lies_inside_it(tmp_path: Path) -> None:
     assert len(set(paths.values())) == len(names) == 23
     nested = {run.final_score: run.evaluations, run.film_notes: run.media}
     assert all(path.parent == nested.get(path, tmp_path) for path in paths.values())
+
+
+def test_a_run_is_read_while_its_trainer_replaces_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = create_run(tmp_path, record(), "")
+    temporary, walk = run.path / ".heartbeat.json.tmp", os.walk
+    temporary.touch()
+
+    def walk_and_replace(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+        for found in walk(top):
+            temporary.unlink(missing_ok=True)
+            yield found
+
+    monkeypatch.setattr(os, "walk", walk_and_replace)
+    run.check_plain()
+    assert not temporary.exists()

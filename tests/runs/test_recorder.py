@@ -21,8 +21,7 @@ from longhaul.runs.checkpoints.store import CheckpointStore
 from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.directory import RunDirectory, Status
 from longhaul.runs.lock import RunLock
-from longhaul.runs.logs.jsonl import read_rows
-from longhaul.runs.logs.session_log import SessionLog
+from longhaul.runs.logs.jsonl import SessionLog, read_rows
 from longhaul.runs.recorder import Recorder
 from tests.runs.conftest import LEVELS, RATE, FakeClock
 from tests.runs.sessions import Counter, Session

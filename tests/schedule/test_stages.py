@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.schedule.stages import QueueStage, StageTracker
+from longhaul.schedule.start_queue import QueueStage, StageTracker
 
 REFERENCE = StageTracker(
     tuple(

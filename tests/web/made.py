@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from longhaul.core.system import boot_id
 from longhaul.runs.directory import RunDirectory, Status, begin_record, create_run, write_status
-from longhaul.runs.lock import boot_id
 from longhaul.web.files import open_runs_folder
 from longhaul.web.guard import AccessRules
 from longhaul.web.run_index import RunIndex

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from longhaul.cli import bench, diagnose, experiments, media, runs, train
+from longhaul.cli import bench, diagnose, experiments, media, runs, train, zoo
 from longhaul.core.errors import LonghaulError, without_controls
-from longhaul.envs.processes.descendants import marked, new_mark
+from longhaul.core.system import PARENT, end_with, processes_with, refuse_windows
+from longhaul.envs.processes.descendants import new_mark
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -90,7 +91,7 @@ def _living(mark: str) -> list[psutil.Process]:
     import psutil
 
     found = {process.pid: process for process in psutil.Process().children(recursive=True)}
-    for pid in marked(mark, VARIABLE):
+    for pid in processes_with(VARIABLE, mark):
         with suppress(psutil.Error):
             found.setdefault(pid, psutil.Process(pid))
     found.pop(os.getpid(), None)
@@ -118,6 +119,16 @@ def task_entries() -> list[EntryPoint]:
     return sorted(entry_points(group=TASK_COMMANDS), key=lambda entry: entry.name)
 
 
+def explained(command: Any, ctx: Any) -> Any:
+    """Return a command whose help shows no type beside flags, which take no value."""
+    for option in command.get_params(ctx) if command is not None else ():
+        if getattr(option, "is_bool_flag", False):
+            option.metavar = ""
+    for inner in getattr(command, "commands", {}).values():
+        explained(inner, ctx)
+    return command
+
+
 class TaskCommands(TyperGroup):
     """The commands of one task, imported when one of them or its help is called."""
 
@@ -142,7 +153,7 @@ class TaskCommands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return one of the task's commands."""
-        return self._group.get_command(ctx, cmd_name)
+        return explained(self._group.get_command(ctx, cmd_name), ctx)
 
 
 class LonghaulCommands(TyperGroup):
@@ -165,7 +176,7 @@ class LonghaulCommands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by its name, None if there is none."""
-        return super().get_command(ctx, cmd_name) or self._tasks.get(cmd_name)
+        return explained(super().get_command(ctx, cmd_name), ctx) or self._tasks.get(cmd_name)
 
 
 ABOUT = "Train agents in long runs that survive crashes, resume exactly and explain themselves."
@@ -178,7 +189,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (train, runs, media, experiments, diagnose, bench):
+for group in (train, runs, media, zoo, experiments, diagnose, bench):
     group.register(app)
 
 
@@ -219,8 +230,11 @@ def main() -> None:
     Typer ends an interrupted command with exit code 130, and exits silently on a broken pipe.
     """
     open_closed_streams()
-    leave_nothing()
     try:
+        refuse_windows()
+        if parent := os.environ.pop(PARENT, ""):
+            end_with(int(parent), signal.SIGTERM)
+        leave_nothing()
         with ending_by_sigterm():
             app(prog_name="longhaul")
     except LonghaulError as error:

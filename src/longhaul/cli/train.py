@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from longhaul.cli import options
-
-if TYPE_CHECKING:
-    from longhaul.app.evaluation.load import Run
 
 
 def register(app: typer.Typer) -> None:
@@ -79,13 +79,17 @@ def train(
         typer.echo(show_plan(resolved, as_json=as_json))
         return
     how = api.SessionOptions(as_json=as_json, quiet=quiet, require_gpu=require_gpu, report=report)
-    leave(api.train(task, resume=resume_choice, runs_root=runs_root, options=how, **sources))
+    with ending_by_sigint():
+        api.train(task, resume=resume_choice, runs_root=runs_root, session=how, **sources)
 
 
-def leave(run: Run | None) -> NoReturn:
-    """End the process with the exit code of its session."""
-    outcome = None if run is None else run.outcome
-    raise typer.Exit(0 if outcome is None else outcome.exit_code)
+@contextmanager
+def ending_by_sigint() -> Iterator[None]:
+    """End an interrupted command by its exit code alone: the session has said what is saved."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Exit(128 + signal.SIGINT) from None
 
 
 def resume(
@@ -104,7 +108,8 @@ def resume(
     changes = [*(overrides or ())]
     if cluster is not None:
         changes.append(f"cluster.address={json.dumps(cluster)}")
-    leave(api.resume(run, total_timesteps=total_timesteps, overrides=changes, options=how))
+    with ending_by_sigint():
+        api.resume(run, total_timesteps=total_timesteps, overrides=changes, session=how)
 
 
 def tasks(as_json: options.AsJson = False) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from longhaul.cluster.config import ClusterConfig
 from longhaul.cluster.connect import ClusterError, Connection, OwnCluster, actor_error, connect
 from longhaul.core.errors import LockedError
+from longhaul.core.system import cores
 
 MOST_DEATHS = 3
 """Deaths of nodes or actors after which a command is abandoned."""
@@ -188,7 +189,7 @@ class CommandNodes:
         self._connection: Connection | None = None
 
     def __enter__(self) -> CommandNodes:
-        own = OwnCluster(len(os.sched_getaffinity(0)), STORE_MEGABYTES)
+        own = OwnCluster(cores(), STORE_MEGABYTES)
         self._connection = connect(ClusterConfig(address=self._address), own)
         return self
 

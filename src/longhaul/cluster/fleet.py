@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -18,6 +17,7 @@ from longhaul.cluster.messages import (
     RemoteCollector,
 )
 from longhaul.core.state import State
+from longhaul.core.system import cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,8 @@ class RayFleet:
 
     def begin(self) -> float:
         """Join the cluster; return the processors that are free for collectors."""
-        cores = len(os.sched_getaffinity(0))
         wanted = self._config.collectors * self._config.cpus_per_collector
-        own = OwnCluster(max(cores, int(wanted + 0.999)), self._store_megabytes)
+        own = OwnCluster(max(cores(), int(wanted + 0.999)), self._store_megabytes)
         self._connection = connect(self._config, own)
         # One processor is for the learner, if it runs on a node of the cluster.
         return max(1.0, float(self._ray.available_resources().get("CPU", 0.0)) - 1.0)

@@ -22,7 +22,7 @@ from longhaul.core.state import State
 from longhaul.engine.collector import RolloutCollector
 from longhaul.envs.faults import NO_LISTENERS, Fault, Listeners, Repro
 from longhaul.envs.starts import STARTS
-from longhaul.runs.logs.session_log import WriteNote
+from longhaul.runs.logs.jsonl import WriteNote
 from longhaul.runs.monitor.stalls import ProgressSignal
 
 Arrays = dict[str, Array]

@@ -268,6 +268,16 @@ class FirstComeEnv(VectorEnv, Protocol):
         """Return once at least this share of the envs has answered; 1 waits for all."""
 
 
+class NativeForms(Protocol):
+    """How an environment itself writes observations and actions, where parts and rows differ."""
+
+    def parts(self, observation: Any) -> Observation:
+        """Return one observation, as the environment returns it, as its parts."""
+
+    def native_action(self, action: Array) -> Any:
+        """Return a policy's action of one row as the environment takes it."""
+
+
 @dataclass(frozen=True, slots=True)
 class SingleEnvs:
     """Envs made one by one; `make` must be picklable for worker processes."""
@@ -281,6 +291,8 @@ class SingleEnvs:
     """Makes an env that draws itself, where those of `make` do not."""
     compiles: bool = False
     """Whether the first one on a machine compiles native code, which takes a while."""
+    forms: NativeForms | None = None
+    """How agents translate for callers that step such an environment themselves."""
     unavailable: str = ""
     """Why none can be made on this machine, and the remedy; empty if they can."""
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from longhaul.core.control import Progress
+from longhaul.core.control import Progress, View
 from longhaul.core.env import Episode
+from longhaul.core.errors import NumericalError
 from longhaul.core.metrics import Metrics
 from longhaul.core.rollout import Rollout
-from longhaul.core.settings import Settings
-from longhaul.core.state import Stateful
+from longhaul.core.settings import Assignment, Settings, SettingValue
+from longhaul.core.state import State, Stateful
 
 
 class Collector(Stateful, Protocol):
@@ -71,18 +73,66 @@ class Recorded:
         return {**self.metrics, **self.timings}
 
 
-class RunListener:
-    """Follows a run iteration by iteration; override what you need.
+class RunControl:
+    """One iteration before it is logged, through which a listener changes the course of the run.
 
-    An error of a listener never ends a run: it is logged, and the listener hears no more. The one
-    exception is a `LonghaulError` from `begin`, by which a listener refuses the run.
+    Whatever it changes goes into the run's events and metrics.
+    """
+
+    def __init__(self, view: View, settings: Settings) -> None:
+        self.progress = view.progress
+        self.metrics = view.metrics
+        """The iteration's metrics, those of earlier listeners included."""
+        self.settings = settings.values()
+        """What the next iteration runs with, by name."""
+        self.stop_reason = ""
+        self.assignments: list[Assignment] = []
+        self.logged: dict[str, float] = {}
+        self._declared = settings
+
+    def stop(self, reason: str) -> None:
+        """End the run after this iteration, with its final evaluation, as if it were at its end."""
+        self.stop_reason = reason
+
+    def set(self, name: str, value: SettingValue) -> None:
+        """Change a setting from the next iteration on."""
+        self.settings[name] = self._declared.declaration(name).check(value)
+        self.assignments.append(Assignment(name, self.settings[name]))
+
+    def log(self, name: str, value: float) -> None:
+        """Add a metric to the iteration."""
+        if not math.isfinite(value):
+            raise NumericalError(f"a listener logs {name} = {value}, which is not finite")
+        self.logged[name] = float(value)
+
+
+class RunListener:
+    """Follows a run iteration by iteration, and may steer it; override what you need.
+
+    An error of `steer` ends the run, because what it would have changed is not known. Any other
+    error of a listener never does: it is logged, and the listener hears no more. The one exception
+    is a `LonghaulError` from `begin`, by which a listener refuses the run.
     """
 
     def begin(self, progress: Progress) -> None:
         """Take note of where the run starts or continues; called once, before the first step."""
 
+    def steer(self, run: RunControl) -> None:
+        """Stop the run, change its settings or log metrics, before the iteration is logged.
+
+        Decide by metrics and by what `state_dict` saves alone, and the run can be resumed exactly,
+        with the same listener.
+        """
+
     def iteration(self, recorded: Recorded) -> None:
         """Take one iteration, which is in the logs already."""
+
+    def state_dict(self) -> State:
+        """Return what has to be remembered when the run is resumed."""
+        return {}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from a saved state."""
 
     def close(self) -> None:
         """Flush; the run hears no more of this listener."""

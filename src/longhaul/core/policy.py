@@ -70,6 +70,19 @@ class Policy(nn.Module, ABC):
         `memory` is already cleared for rows that begin an episode.
         """
 
+    def choose(
+        self,
+        obs: TensorTree,
+        memory: Memory,
+        settings: Settings,
+        *,
+        mask: Tensor | None = None,
+        generator: Generators | None = None,
+    ) -> tuple[Tensor, Memory]:
+        """Return the actions and the memory of `act` alone, which may save work."""
+        act = self.act(obs, memory, settings, mask=mask, generator=generator)
+        return act.action, act.memory
+
     @abstractmethod
     def value(self, obs: TensorTree, memory: Memory, settings: Settings) -> Tensor:
         """Return the value [N] of observations seen with this memory."""

@@ -17,8 +17,7 @@ from longhaul.core.rollout import Memory, Rollout, TensorTree, clear_started
 from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Assignment, Settings, SettingValue
 from longhaul.core.state import State
-from longhaul.engine.collector import RolloutCollector, RolloutShape
-from longhaul.engine.rollout_buffer import RolloutBuffer
+from longhaul.engine.collector import RolloutBuffer, RolloutCollector, RolloutShape
 
 Rows = NDArray[np.int64]
 

@@ -9,6 +9,7 @@ from longhaul.core.control import Progress, View
 from longhaul.core.parts import Collector, Evaluator, Event, LearnerProtocol
 from longhaul.core.settings import Settings
 from longhaul.engine.hint_reporter import HintReporter
+from longhaul.engine.listeners import ListenerGroup
 from longhaul.engine.summary import StageTimer, Summary
 from longhaul.runs.recorder import Recorder
 from longhaul.schedule.schedule import Schedule
@@ -26,6 +27,7 @@ class Parts:
     recorder: Recorder
     watch: StageTimer
     hints: HintReporter = field(default_factory=HintReporter)
+    listeners: ListenerGroup = field(default_factory=ListenerGroup)
 
 
 def train(parts: Parts, settings: Settings, until: Callable[[Progress], str | None]) -> str:
@@ -44,11 +46,14 @@ def train(parts: Parts, settings: Settings, until: Callable[[Progress], str | No
         view = View(progress, metrics, settings)
         settings, changes = parts.schedule.step(view)
         view = replace(view, metrics={**metrics, **parts.schedule.metrics})
-        happened: list[Event] = [*rollout.events, *parts.evaluator.take_notes(), *changes]
+        view, settings, steered = parts.listeners.step(view, settings)
+        happened: list[Event] = [*rollout.events, *parts.evaluator.take_notes(), *changes, *steered]
         happened += parts.hints.of(view)
         parts.recorder.record(view, happened, rollout.episodes, parts.watch.lap(rollout))
         if parts.recorder.due(progress):
             with parts.watch.stage("checkpoint"):
                 parts.recorder.checkpoint(progress, settings)
+        else:
+            parts.recorder.keep(progress, settings)
     parts.recorder.checkpoint(progress, settings)
     return reason

@@ -11,8 +11,12 @@ Until = Callable[[Progress], str | None]
 
 FINISHED = "total_timesteps reached"
 FINISHED_ITERATIONS = "total_iterations reached"
-DONE = frozenset({FINISHED, FINISHED_ITERATIONS})
-"""Reasons for which a run has come to its end and was not merely stopped."""
+BY_LISTENER = "ended by the listener"
+
+
+def is_end(reason: str) -> bool:
+    """Whether a run that stopped for this reason has come to its end."""
+    return reason in (FINISHED, FINISHED_ITERATIONS) or reason.startswith(BY_LISTENER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Outcome:
     @property
     def is_finished(self) -> bool:
         """Whether the run came to its end."""
-        return self.reason in DONE
+        return is_end(self.reason)
 
 
 def after_steps(total: int) -> Until:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 
 from longhaul.core.env import BatchedEnvs, EnvSource, SingleEnvs, VectorEnv
 from longhaul.core.errors import ConfigError, EnvError
 from longhaul.core.seeds import EpisodeSeeds
+from longhaul.core.system import cores
 from longhaul.envs.config import EnvConfig, ProcessesConfig, Runtime, StepOrder
 from longhaul.envs.faults import NO_LISTENERS, FaultPolicy, Listeners
 from longhaul.envs.processes.first_come import FirstComeVectorEnv
@@ -93,4 +93,4 @@ def _first_come(
 
 
 def _auto_threads() -> int:
-    return min(MOST_AUTO_THREADS, len(os.sched_getaffinity(0)))
+    return min(MOST_AUTO_THREADS, cores())

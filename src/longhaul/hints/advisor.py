@@ -1,18 +1,33 @@
-"""Consulting rules after every iteration, each at most once in a while."""
+"""The rules of a run: chosen by its config, and consulted after every iteration."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from longhaul.core.config import convert
 from longhaul.core.control import Progress
-from longhaul.core.errors import ConfigError
+from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.hint import HISTORY, OPENING, Facts, Hint, MetricHistory, Recent, Rule, matches
 from longhaul.core.metrics import Metrics
 from longhaul.core.state import State
+from longhaul.hints.returns import EndingPays, EpisodesNeverEnd, EvaluationApart, ReturnsFlat
+from longhaul.hints.speed import DeviceIdle, MemoryGrows, OneEnvSlow, ThroughputDropped
+from longhaul.hints.steering import ExpertsCollapsed, GateStuck, QueueLow, ReplayUnderfilled
+from longhaul.hints.updates import (
+    EntropyAbnormal,
+    GradientsTooLong,
+    LossAbnormal,
+    StillWarmingUp,
+    UpdatesTooLarge,
+    UpdatesTooSmall,
+)
 
 logger = logging.getLogger(__name__)
 SESSION_SECONDS = "time/session_seconds"
@@ -245,3 +260,74 @@ def replay(
         said = (*hints.take(progress, steady), *hints.take_timed(progress, numbers))
         found += [(progress, hint) for hint in said]
     return found
+
+
+GENERAL: tuple[Rule, ...] = (
+    ReturnsFlat(),
+    EndingPays(),
+    EpisodesNeverEnd(),
+    EvaluationApart(),
+    UpdatesTooLarge(),
+    UpdatesTooSmall(),
+    LossAbnormal(),
+    EntropyAbnormal(),
+    GradientsTooLong(),
+    StillWarmingUp(),
+    GateStuck(),
+    QueueLow(),
+    ExpertsCollapsed(),
+    ReplayUnderfilled(),
+    ThroughputDropped(),
+    OneEnvSlow(),
+    MemoryGrows(),
+    DeviceIdle(),
+)
+"""The rules that fit any task."""
+
+
+@dataclass(frozen=True, slots=True)
+class HintsConfig:
+    """Settings of the `[hints]` table."""
+
+    enabled: bool = True
+    """Whether the rules run after every iteration."""
+    silent: tuple[str, ...] = ()
+    """Names of rules that are turned off."""
+    rules: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Changed thresholds, one table per rule: `hints.rules.returns-flat.window = 100`."""
+
+
+def choose_rules(
+    config: HintsConfig, plugins: Iterable[Rule] = (), own: Iterable[Rule] = ()
+) -> tuple[Rule, ...]:
+    """Return the rules of a run; a task's rule replaces one of the same name."""
+    if not config.enabled:
+        return ()
+    rules: dict[str, Rule] = {rule.name: rule for rule in GENERAL}
+    for more in (tuple(plugins), tuple(own)):
+        refuse_twins(more)
+        rules |= {rule.name: rule for rule in more}
+    for name in (*config.silent, *config.rules):
+        if name not in rules:
+            raise ConfigError(
+                f"hints: there is no rule {name!r}{suggestion(name, rules)} "
+                f"(rules: {', '.join(rules)})"
+            )
+    return tuple(
+        changed(rule, config.rules.get(name, {}))
+        for name, rule in rules.items()
+        if name not in config.silent
+    )
+
+
+def changed(rule: Rule, values: Mapping[str, Any]) -> Rule:
+    """Return a rule with other thresholds; its name and kind stay."""
+    if not values:
+        return rule
+    where = f"hints.rules.{rule.name}"
+    if not dataclasses.is_dataclass(rule) or isinstance(rule, type):
+        raise ConfigError(f"{where}: this rule has no thresholds to change")
+    for fixed in ("name", "timed"):
+        if fixed in values:
+            raise ConfigError(f"{where}.{fixed} cannot be changed")
+    return convert({**msgspec.to_builtins(rule), **values}, type(rule), where=where)

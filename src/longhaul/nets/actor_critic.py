@@ -12,6 +12,7 @@ from longhaul.core.rollout import Memory, Sequences, TensorTree
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Continuous, EnvSpec
 from longhaul.nets.config import PolicyConfig
+from longhaul.nets.custom import CustomTrunk, is_custom
 from longhaul.nets.dense import DirectLayer, Mlp, NoisyLinear, draw_noise
 from longhaul.nets.encoder import (
     Body,
@@ -24,8 +25,7 @@ from longhaul.nets.encoder import (
     module_name,
 )
 from longhaul.nets.heads import GaussianHead, Head, ValueHead, action_head
-from longhaul.nets.recurrent import Gru, Lstm, NoCore, SequenceCore
-from longhaul.nets.transformer import Transformer
+from longhaul.nets.recurrent import Gru, Lstm, NoCore, SequenceCore, Transformer
 
 
 class ActorCritic(Policy):
@@ -66,6 +66,20 @@ class ActorCritic(Policy):
         action, log_prob, logits = policy_head.act(for_policy, mask, generator)
         value = value_head.forward(for_value)
         return Act(action, log_prob, value, memory, logits=logits)
+
+    def choose(
+        self,
+        obs: TensorTree,
+        memory: Memory,
+        settings: Settings,
+        *,
+        mask: Tensor | None = None,
+        generator: Generators | None = None,
+    ) -> tuple[Tensor, Memory]:
+        """Return the actions of `act` without estimating a value."""
+        body, policy_head, _, outlets = self._direct
+        for_policy, memory = body.policy_step(obs, memory, outlets)
+        return policy_head.act(for_policy, mask, generator)[0], memory
 
     def value(self, obs: TensorTree, memory: Memory, settings: Settings) -> Tensor:
         """Return the value [N] of observations seen with this memory."""
@@ -121,6 +135,9 @@ def build_policy(spec: EnvSpec, config: PolicyConfig) -> ActorCritic:
 
 
 def _body(spec: EnvSpec, config: PolicyConfig, images: tuple[str, ...], vector: Vector) -> Body:
+    if is_custom(config):
+        trunk = CustomTrunk(spec.observation, vector, config)
+        return SharedBody(trunk, _core(trunk.outputs, config))
     shared = bool(images) or config.core != "none"
     if config.value_network == "shared" or (config.value_network == "auto" and shared):
         encoder = Encoder(spec.observation, images, vector, config)
@@ -173,11 +190,17 @@ def _checked(spec: EnvSpec, config: PolicyConfig) -> tuple[str, ...]:
         raise ConfigError(
             f"environment {spec.id!r} masks continuous actions; only discrete ones can be"
         )
-    images = image_parts(parts, config)
-    if config.value_network == "separate" and (images or config.core != "none"):
+    images, own = image_parts(parts, config), is_custom(config)
+    if config.value_network == "separate" and (images or config.core != "none" or own):
         reason = f"images {list(images)}" if images else f"policy.core = {config.core!r}"
+        reason = f"policy.trunk = {config.trunk!r}" if own else reason
         raise ConfigError(
             f"policy.value_network = 'separate' conflicts with {reason}; use 'shared' or 'auto'"
+        )
+    if own and (config.noisy in ("trunk", "both") or config.joint):
+        raise ConfigError(
+            f"policy.trunk = {config.trunk!r} is used as it is; leave policy.joint empty and "
+            "policy.noisy at 'none' or 'heads'"
         )
     if config.noisy in ("trunk", "both") and not config.hidden and len(images) < len(parts):
         raise ConfigError(

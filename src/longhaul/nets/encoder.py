@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -38,8 +39,6 @@ def image_parts(parts: Mapping[str, Part], config: PolicyConfig) -> tuple[str, .
     images = [name for name, part in parts.items() if is_image(part)]
     smallest = {name: min(parts[name].shape[1:]) for name in images}
     match config.trunk:
-        case "mlp":
-            return ()
         case "auto":
             return tuple(name for name in images if smallest[name] >= SMALLEST_TILES)
         case "nature" | "impala" | "lean":
@@ -57,11 +56,13 @@ def image_parts(parts: Mapping[str, Part], config: PolicyConfig) -> tuple[str, .
                         f"{parts[name].shape}; use 'impala' or 'mlp'"
                     )
             return tuple(images)
+        case _:  # `mlp` and classes of users
+            return ()
 
 
 def image_warnings(parts: Mapping[str, Part], config: PolicyConfig) -> tuple[str, ...]:
     """Return a warning for every part that looks like an image but is read by an MLP."""
-    if config.trunk == "mlp":
+    if config.trunk == "mlp" or ":" in config.trunk:
         return ()
     read = image_parts(parts, config)
     problems = {name: _unlike_image(part) for name, part in parts.items() if name not in read}
@@ -126,13 +127,17 @@ class Vector(nn.Module):
         found = [self._flat(name, obs[name]) for name in self._names]
         return found[0] if len(found) == 1 else torch.cat(found, 1)
 
-    def _flat(self, name: str, part: Tensor) -> Tensor:
+    def floats(self, name: str, part: Tensor) -> Tensor:
+        """Return one part as floats in its own shape."""
         if part.dtype == torch.uint8:
-            x = part.float().mul_(BYTE_SCALE)
-        else:
-            x = part.float()
-            if (key := module_name(name)) in self.normalizers:
-                x = self.normalizers[key](x)
+            return part.float().mul_(BYTE_SCALE)
+        x = part.float()
+        if (key := module_name(name)) in self.normalizers:
+            x = self.normalizers[key](x)
+        return x
+
+    def _flat(self, name: str, part: Tensor) -> Tensor:
+        x = self.floats(name, part)
         return x.reshape(x.shape[0], -1)
 
     def observe(self, obs: TensorTree, active: Tensor) -> None:
@@ -242,6 +247,13 @@ class SeparateBody(nn.Module):
         for_policy = policy.forward(x, outlets.policy.affine())
         return for_policy, value.forward(x, outlets.value.affine()), memory
 
+    def policy_step(
+        self, obs: TensorTree, memory: Memory, outlets: Outlets
+    ) -> tuple[Tensor, Memory]:
+        """Return the policy's [N, ...] alone, and the next memory."""
+        vector, policy, _ = self._direct
+        return policy.forward(vector.forward(obs), outlets.policy.affine()), memory
+
     def value_step(self, obs: TensorTree, memory: Memory, outlets: Outlets) -> Tensor:
         """Return the value's [N, 1] alone."""
         vector, _, value = self._direct
@@ -262,10 +274,20 @@ class SeparateBody(nn.Module):
         self.vector.observe(obs, active)
 
 
+class Trunk(Protocol):
+    """Makes one feature vector of an observation."""
+
+    outputs: int
+    vector: Vector
+
+    def forward(self, obs: TensorTree) -> Tensor:
+        """Return [N, outputs]."""
+
+
 class SharedBody(nn.Module):
     """One encoder and one memory for both heads."""
 
-    def __init__(self, encoder: Encoder, core: SequenceCore) -> None:
+    def __init__(self, encoder: Trunk, core: SequenceCore) -> None:
         super().__init__()
         self.outputs = core.outputs
         self.encoder = encoder
@@ -281,6 +303,13 @@ class SharedBody(nn.Module):
         """Return the outlets' [N, ...] for policy and value, and the next memory."""
         features, memory = self.core.step(self.encoder.forward(obs), memory)
         return outlets.policy(features), outlets.value(features), memory
+
+    def policy_step(
+        self, obs: TensorTree, memory: Memory, outlets: Outlets
+    ) -> tuple[Tensor, Memory]:
+        """Return the policy's [N, ...] alone, and the next memory."""
+        features, memory = self.core.step(self.encoder.forward(obs), memory)
+        return outlets.policy(features), memory
 
     def value_step(self, obs: TensorTree, memory: Memory, outlets: Outlets) -> Tensor:
         """Return the value's [N, 1] alone."""

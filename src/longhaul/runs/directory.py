@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -58,6 +59,8 @@ class RunRecord:
     reason: str = ""
     first_checkpoint: str = ""
     """The first checkpoint the run ever saved; empty until there is one."""
+    device: str = ""
+    """What the newest session trains on, and why if that is not what the config asks for."""
     format: int = FORMAT
 
     @property
@@ -114,17 +117,24 @@ def other_format(path: Path, found: object) -> str:
 
 def write_status(path: Path, status: Status, reason: str = "") -> None:
     """Change the status in run.json and leave the rest."""
-    record = decode_record(path.read_bytes(), path)
-    with storage_errors(path):
-        replace_file(path, encode_record(replace(record, status=status, reason=reason)))
+    _change(path, status=status, reason=reason)
 
 
 def write_first_checkpoint(path: Path, name: str) -> None:
     """Record the first checkpoint in run.json; later ones are ignored."""
+    if not decode_record(path.read_bytes(), path).first_checkpoint:
+        _change(path, first_checkpoint=name)
+
+
+def write_running(path: Path, device: str) -> None:
+    """Record in run.json that the run is being trained, and on what device."""
+    _change(path, status=Status.RUNNING, reason="", device=device)
+
+
+def _change(path: Path, **values: Any) -> None:
     record = decode_record(path.read_bytes(), path)
-    if not record.first_checkpoint:
-        with storage_errors(path):
-            replace_file(path, encode_record(replace(record, first_checkpoint=name)))
+    with storage_errors(path):
+        replace_file(path, encode_record(replace(record, **values)))
 
 
 _UNFIT = re.compile(r"[^a-z0-9._-]+")
@@ -235,7 +245,10 @@ class RunDirectory:
         for folder, folders, files in os.walk(top):
             for name in (*folders, *files):
                 path = Path(folder, name)
-                mode = path.lstat().st_mode
+                try:
+                    mode = path.lstat().st_mode
+                except FileNotFoundError:
+                    continue  # a trainer replaces its files at any moment
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     raise link_error(path)
             if Path(folder) == top and WANDB in folders:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longhaul.core.errors import ConfigError, ResourceError
+from longhaul.core.system import sync_file
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _BLOCK = 1 << 20
@@ -71,7 +72,7 @@ def sync_directory(path: Path) -> None:
     """Force the names in a directory to disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)
 
@@ -86,7 +87,7 @@ def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> Digest:
             write_all(descriptor, chunk)
             running.update(chunk)
             length += memoryview(chunk).nbytes
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)
     return Digest(length, running.hexdigest())
@@ -100,7 +101,7 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
     try:
         write_all(descriptor, content)
         if durable:
-            os.fsync(descriptor)
+            sync_file(descriptor)
     finally:
         os.close(descriptor)
     beside.replace(path)

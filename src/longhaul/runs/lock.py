@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import platform
@@ -19,6 +18,7 @@ import msgspec
 import psutil
 
 from longhaul.core.errors import LockedError, ResourceError
+from longhaul.core.system import boot_id, lock_file
 from longhaul.runs.durable import storage_errors, write_all
 
 DISTRIBUTION = "longhaul-rl"
@@ -48,14 +48,6 @@ def host_facts() -> dict[str, str]:
         "processors": str(os.cpu_count() or 1),
         "memory_bytes": str(psutil.virtual_memory().total),
     }
-
-
-def boot_id() -> str:
-    """Return a name for the time since the last boot; pids of earlier boots are void."""
-    path = Path("/proc/sys/kernel/random/boot_id")
-    if path.exists():
-        return path.read_text().strip()
-    return f"boot-{psutil.boot_time():.0f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +114,7 @@ def is_locked(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(descriptor)
     except OSError:
         return True
     finally:
@@ -154,7 +146,7 @@ class RunLock:
 
     def _lock(self) -> None:
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(self._descriptor)
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise ResourceError(

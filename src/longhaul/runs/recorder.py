@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import logging
+import math
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +19,21 @@ from longhaul.core.parts import Event, Recorded, RunListener
 from longhaul.core.settings import Assignment, Settings
 from longhaul.core.state import Stateful
 from longhaul.runs.checkpoints.inspect import remove_leftovers
+from longhaul.runs.checkpoints.state_tree import split_state
 from longhaul.runs.checkpoints.store import CheckpointContent, CheckpointStore, Damage, Loaded
-from longhaul.runs.directory import RunDirectory, Status, write_first_checkpoint, write_status
+from longhaul.runs.directory import RunDirectory, write_first_checkpoint, write_running
 from longhaul.runs.lock import RunLock
-from longhaul.runs.logs.jsonl import LOG_START, LogWriter, Row, encode_row
+from longhaul.runs.logs.jsonl import LOG_START, LogWriter, Row, SessionLog, encode_row
 from longhaul.runs.logs.rewind import LogProblem, rewind_log
-from longhaul.runs.logs.session_log import SessionLog
 
 logger = logging.getLogger(__name__)
 # Errors of a part that gets a state of another kind or size.
 _MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError)
 
-NEWCOMERS = frozenset({"hints"})
-"""Parts that checkpoints of earlier versions do not hold; they start empty."""
+NEWCOMERS = frozenset({"hints", "listeners"})
+"""Parts that a checkpoint may lack; they start empty."""
+LEAVERS = frozenset({"listeners"})
+"""Parts of a checkpoint that the run may be continued without, which is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,15 @@ class Restoration:
     set_aside: tuple[Path, ...] = ()
     problems: tuple[LogProblem, ...] = ()
     changed_versions: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Parts of the checkpoint that this process lacks."""
+
+
+KEEP_SECONDS = 5.0
+KEEP_SHARE = 0.005  # most of the run's time that copies take
+MOST_KEPT = 256 << 20
+DEVICE, FALLBACK = "device", "device_fallback"
+"""Facts of a stamp: what the parts compute on, and why if that is not the requested device."""
 
 
 class Recorder:
@@ -60,6 +73,8 @@ class Recorder:
         self._parts = dict(parts)
         self._store = store
         self._lock = lock
+        facts = store.stamp.facts
+        self._device = "; ".join(facts[key] for key in (DEVICE, FALLBACK) if key in facts)
         self._clocks = sessions.clocks
         self._listeners: list[RunListener] = []
         self._rotate_bytes = rotate_bytes  # at which logs are sealed and compressed, 0 for never
@@ -71,6 +86,9 @@ class Recorder:
         self._saved_at = self._clocks.monotonic()
         self._save_seconds = 0.0  # that the last checkpoint took
         self._has_saved = False  # in this process
+        self._kept: CheckpointContent | None = None
+        self._kept_at = self._saved_at
+        self._keep_seconds = 0.0  # that the last copy took; infinite if the state is too large
         self.restoration = Restoration(None)
 
     def restore(self, settings: Settings) -> tuple[Progress, Settings]:
@@ -87,7 +105,7 @@ class Recorder:
             self._restore_parts(loaded)
         self.restoration = self._rewind_logs(loaded, progress)
         self.saved, self._saved_at = progress, self._clocks.monotonic()
-        write_status(self._directory.record, Status.RUNNING)
+        write_running(self._directory.record, self._device)
         self._note_restoration(progress, removed)
         for listener in tuple(self._listeners):
             try:
@@ -156,27 +174,61 @@ class Recorder:
     def checkpoint(self, progress: Progress, settings: Settings) -> Path:
         """Save everything; the score counts only for the iteration it was measured in."""
         began = self._clocks.monotonic()
-        for log in self._logs.values():
-            log.sync()
         # Cleared before the state is taken, so a request during the save is not lost.
         self._requested = False
-        snapshot = CheckpointContent(
+        path = self._save(self._content(progress, settings))
+        self._save_seconds = self._saved_at - began
+        return path
+
+    def keep(self, progress: Progress, settings: Settings) -> None:
+        """Copy the state of a finished iteration in memory every few seconds, for `rescue`."""
+        began = self._clocks.monotonic()
+        if began - self._kept_at < max(KEEP_SECONDS, self._keep_seconds / KEEP_SHARE):
+            return
+        content = self._content(progress, settings)
+        size = sum(split_state(state, name).nbytes for name, state in content.states.items())
+        if size > MOST_KEPT:
+            self._keep_seconds = math.inf
+            return
+        self._kept = replace(content, states=copy.deepcopy(content.states))
+        self._kept_at = self._clocks.monotonic()
+        self._keep_seconds = self._kept_at - began
+
+    def rescue(self) -> str:
+        """Write the kept state, after an exception; return which iteration the run goes on from.
+
+        What the exception left behind is in the middle of an iteration and cannot be continued.
+        """
+        if self._kept is None:
+            why = "no later state was kept"
+            if math.isinf(self._keep_seconds):
+                why = f"the state is larger than {MOST_KEPT >> 20} MiB, too large to be kept twice"
+            return f"no checkpoint was written, because {why}; the last one is of iteration " + (
+                f"{self.saved.iteration:,}"
+            )
+        path = self._save(self._kept)
+        self.note("rescued", checkpoint=path.name, iteration=self.saved.iteration)
+        return f"checkpoint {path.name} keeps the run up to iteration {self.saved.iteration:,}"
+
+    def _content(self, progress: Progress, settings: Settings) -> CheckpointContent:
+        is_scored = self._scored is not None and self._scored[0] == progress.iteration
+        return CheckpointContent(
             progress=progress,
             settings=settings,
             states={name: part.state_dict() for name, part in self._parts.items()},
             logs={log.path.name: log.mark() for log in self._logs.values()},
-            score=(
-                self._scored[1]
-                if self._scored is not None and self._scored[0] == progress.iteration
-                else None
-            ),
+            score=self._scored[1] if self._scored is not None and is_scored else None,
         )
-        path = self._store.save(snapshot)
+
+    def _save(self, content: CheckpointContent) -> Path:
+        for log in self._logs.values():
+            log.sync()
+        path = self._store.save(content)
         if not self._has_saved:
             write_first_checkpoint(self._directory.record, path.name)
             self._has_saved = True
-        self.saved, self._saved_at = progress, self._clocks.monotonic()
-        self._save_seconds = self._saved_at - began
+        self.saved, self._saved_at = content.progress, self._clocks.monotonic()
+        self._kept, self._kept_at = None, self._saved_at
         return path
 
     def add_listener(self, listener: RunListener) -> None:
@@ -204,7 +256,7 @@ class Recorder:
 
     def _restore_parts(self, loaded: Loaded) -> None:
         empty = NEWCOMERS - set(loaded.states)
-        if set(loaded.states) != set(self._parts) - empty:
+        if set(loaded.states) - self._left_out(loaded) != set(self._parts) - empty:
             raise CheckpointError(
                 f"checkpoint {loaded.path} holds {', '.join(sorted(loaded.states))}, but this run "
                 f"has {', '.join(sorted(self._parts))}; use the version that wrote it"
@@ -219,6 +271,9 @@ class Recorder:
                     f"{name} cannot continue from checkpoint {loaded.path}: {error!r}; use the "
                     "version and config that wrote it"
                 ) from error
+
+    def _left_out(self, loaded: Loaded) -> frozenset[str]:
+        return (LEAVERS & set(loaded.states)) - set(self._parts)
 
     def _rewind_logs(self, loaded: Loaded | None, progress: Progress) -> Restoration:
         """Rewind every log to the checkpoint and open it for writing."""
@@ -250,11 +305,14 @@ class Recorder:
             for name, was in loaded.manifest.versions.items()
             if now.get(name) != was
         )
-        return Restoration(loaded.path, loaded.damaged, set_aside, problems, changed)
+        left_out = tuple(self._left_out(loaded))
+        return Restoration(loaded.path, loaded.damaged, set_aside, problems, changed, left_out)
 
     def _note_restoration(self, progress: Progress, removed: Sequence[Path]) -> None:
         found = self.restoration
         facts: dict[str, Any] = {"host": socket.gethostname(), **asdict(progress)}
+        if self._device:
+            facts["device"] = self._device
         if found.checkpoint is not None:
             facts["checkpoint"] = found.checkpoint.name
         listed = {

@@ -87,9 +87,19 @@ class Schedule:
         return self._controllers
 
     @property
+    def writers(self) -> dict[str, str]:
+        """The name of the controller that writes each setting, of those that are written."""
+        return {name: one.name for one in self._controllers for name in one.writes}
+
+    @property
     def settings(self) -> Settings:
         """The settings the schedule was made for, as they stand before the run begins."""
         return self._settings
+
+    @property
+    def writers(self) -> dict[str, str]:
+        """The name of the controller that writes each setting."""
+        return {setting: one.name for one in self.controllers for setting in one.writes}
 
     @property
     def metrics(self) -> Metrics:

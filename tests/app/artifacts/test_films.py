@@ -25,7 +25,7 @@ from longhaul.app.evaluation.load import Run
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.task import Task
-from longhaul.engine.suite_evaluator import SuiteEvaluator
+from longhaul.engine.evaluator import SuiteEvaluator
 from longhaul.report.film import FilmError, count_frames
 from longhaul.runs.directory import RunDirectory
 from tests.app.small import finished_run

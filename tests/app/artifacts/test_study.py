@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from longhaul.app.artifacts.records import play_back, spread, study, study_run
+from longhaul.app.evaluation.agent import Agent
 from longhaul.app.evaluation.evaluate import played_cases
-from longhaul.app.evaluation.load import Agent, Run
+from longhaul.app.evaluation.load import Run
 from longhaul.core.errors import ConfigError
 from longhaul.core.evaluation import Playback, Records
 from longhaul.core.policy import Policy

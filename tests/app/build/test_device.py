@@ -10,7 +10,7 @@ import pytest
 FREES_AND_TAKES = """
 import resource
 import torch
-from longhaul.app.build.memory import keep_freed_memory
+from longhaul.core.system import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

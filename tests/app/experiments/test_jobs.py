@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from longhaul.app.experiments.jobs import Child
+from longhaul.core.system import is_linux
 
 WAITS = "import signal; print('here', flush=True); signal.pause()"
 DEAF = (
@@ -51,6 +53,7 @@ def test_ctrl_c_in_the_terminal_does_not_reach_a_child(tmp_path: Path) -> None:
     child.end()
 
 
+@pytest.mark.skipif(not is_linux(), reason="here only longhaul itself looks after its parent")
 def test_a_child_is_asked_to_stop_when_its_parent_is_killed(tmp_path: Path) -> None:
     log = tmp_path / "log"
     parent = subprocess.Popen(

@@ -10,7 +10,8 @@ import pytest
 from longhaul.core.env import SingleEnvs
 from longhaul.core.errors import ConfigError, ResourceError
 from longhaul.core.spaces import Discrete, EnvSpec, Part
-from longhaul.envs.processes.limits import check_room, processes_left
+from longhaul.core.system import processes_left
+from longhaul.envs.processes.limits import check_room
 from longhaul.envs.processes.mailbox import Mailbox
 from longhaul.envs.processes.process import start_worker
 from longhaul.envs.processes.vector import ProcessVectorEnv, share_out

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from longhaul.app.build.components import build_env
 from longhaul.app.build.text import first_line
-from longhaul.app.evaluation.load import ONNX, Agent, Run, load_exported
+from longhaul.app.evaluation.agent import ONNX, Agent, load_exported
+from longhaul.app.evaluation.load import Run
 from longhaul.core.env import VectorEnv
 from longhaul.core.errors import EnvError, NumericalError
 from longhaul.core.policy import NO_NOISE, Policy
@@ -120,12 +121,7 @@ def export_run(run: Run, checkpoint: str, out: Path | None, *, onnx: bool) -> Ex
     """Write the policy of a checkpoint to a separate folder."""
     agent = run.agent(checkpoint)
     folder = out or run.path / "export" / agent.checkpoint
-    source = {
-        "run": run.path.name,
-        "checkpoint": agent.checkpoint,
-        "env_steps": agent.progress.env_steps,
-    }
-    card = agent.save(folder, source)
+    card = agent.save(folder)
     graph = write_onnx(load_exported(folder), folder) if onnx else "not requested"
     return Export(folder, card, graph)
 

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from longhaul.app.artifacts.caption import CaptionWriter
 from longhaul.app.build.env_output import with_env_output
+from longhaul.app.evaluation.agent import Agent
 from longhaul.app.evaluation.episode_player import Moment, Replay
 from longhaul.app.evaluation.evaluate import (
     PlayedCase,
@@ -24,13 +25,12 @@ from longhaul.app.evaluation.evaluate import (
     seeded_cases,
     suite_cases,
 )
-from longhaul.app.evaluation.load import Agent, Run
+from longhaul.app.evaluation.load import Run
 from longhaul.core.control import Progress
 from longhaul.core.errors import LonghaulError
 from longhaul.core.parts import Recorded, RunListener
 from longhaul.core.settings import Settings
-from longhaul.engine.evaluator import EpisodeEvaluator
-from longhaul.engine.suite_evaluator import SuiteEvaluator
+from longhaul.engine.evaluator import EpisodeEvaluator, SuiteEvaluator
 from longhaul.report.film import Film, FilmError, Picture, encode, fit, half_blocks
 from longhaul.report.overlay import Caption, Heading, Overlay
 from longhaul.runs.durable import storage_errors
@@ -64,13 +64,17 @@ class FilmRequest:
 
     def path(self, run: Run, agent: Agent, case: PlayedCase, rank: int) -> Path:
         """Return the path of a case's film; `rank` is its place among the chosen ones."""
-        label = self.episode if self.count == 1 else f"{self.episode}-{rank}"
         if self.out is not None:
-            return self.out if self.count == 1 else self.out.with_stem(f"{self.out.stem}-{rank}")
+            return self.numbered(self.out, rank)
+        label = self.episode if self.count == 1 else f"{self.episode}-{rank}"
         suffix = "gif" if self.gif else "mp4"
         label = f"episode-{label}" if label[:1].isdecimal() else label
         steps = agent.progress.env_steps
         return run.directory.media / film_name(steps, label, case.episode.seed, suffix)
+
+    def numbered(self, path: Path, rank: int) -> Path:
+        """Return the path of the film with this rank, if there are several."""
+        return path if self.count == 1 else path.with_stem(f"{path.stem}-{rank}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +127,21 @@ def film_cases(
     made = []
     for rank, case in enumerate(choose(cases, request.episode, request.count), start=1):
         path = request.path(run, agent, case, rank)
-        is_gif = path.suffix.lower() == ".gif"
-        episode = EpisodeFilm(agent, case, notes, stride=GIF_STRIDE if is_gif else 1)
-        rate = FRAMES_PER_SECOND / 2 if is_gif else FRAMES_PER_SECOND
-        with storage_errors(path):
-            film = encode(episode.frames(), path, frames_per_second=rate)
-            keep_film_note(
-                run.directory, path, caption(case, request.episode, rank, agent, len(cases))
-            )
-        made.append(FilmedEpisode(film, case, episode.same))
+        made.append(film_case(agent, case, path, notes))
+        keep_film_note(run.directory, path, caption(case, request.episode, rank, agent, len(cases)))
     return tuple(made)
+
+
+def film_case(
+    agent: Agent, case: PlayedCase, path: Path, notes: Mapping[str, str]
+) -> FilmedEpisode:
+    """Film one episode; `notes` are shown beside it."""
+    is_gif = path.suffix.lower() == ".gif"
+    episode = EpisodeFilm(agent, case, notes, stride=GIF_STRIDE if is_gif else 1)
+    rate = FRAMES_PER_SECOND / 2 if is_gif else FRAMES_PER_SECOND
+    with storage_errors(path):
+        film = encode(episode.frames(), path, frames_per_second=rate)
+    return FilmedEpisode(film, case, episode.same)
 
 
 def caption(case: PlayedCase, which: str, rank: int, agent: Agent, count: int) -> str:

@@ -14,7 +14,7 @@ from torch import Tensor
 from longhaul.app.build.components import build_task
 from longhaul.app.build.config import RunConfig
 from longhaul.app.build.text import columns, first_line
-from longhaul.app.evaluation.load import untrained
+from longhaul.app.evaluation.agent import untrained
 from longhaul.core.errors import ConfigError
 from longhaul.core.policy import Policy
 

@@ -13,9 +13,10 @@ import numpy as np
 from longhaul.app.build.components import build_schedule, build_settings
 from longhaul.app.build.config import RunConfig
 from longhaul.app.build.env_output import with_env_output
+from longhaul.app.evaluation.agent import Agent
 from longhaul.app.evaluation.episode_player import Moment, Replay, Scenario
 from longhaul.app.evaluation.evaluate import PlayedCase, played_cases
-from longhaul.app.evaluation.load import Agent, Run, load_named
+from longhaul.app.evaluation.load import Run, load_named
 from longhaul.core.env import Array, Observation
 from longhaul.core.errors import CheckpointError, ConfigError
 from longhaul.core.evaluation import Playback, RunLog, Study

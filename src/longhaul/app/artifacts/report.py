@@ -24,7 +24,7 @@ from longhaul.report.snapshots import write_curve_films
 from longhaul.report.style import Drawn, PlotError
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file, storage_errors
-from longhaul.runs.logs.session_log import WriteNote
+from longhaul.runs.logs.jsonl import WriteNote
 
 
 @dataclass(frozen=True, slots=True)

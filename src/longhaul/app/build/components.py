@@ -27,20 +27,18 @@ from longhaul.core.spaces import Tier
 from longhaul.core.task import Task
 from longhaul.engine.async_collector import FirstComeCollector, OverlapCollector
 from longhaul.engine.collector import RolloutCollector
-from longhaul.engine.evaluator import EpisodeEvaluator
+from longhaul.engine.evaluator import EpisodeEvaluator, SuiteEvaluator
 from longhaul.engine.stop import Until, at_the_end
-from longhaul.engine.suite_evaluator import SuiteEvaluator
 from longhaul.engine.summary import StageTimer
 from longhaul.envs.build import Supervision, make_vector_env
 from longhaul.envs.checks import check_seeds
 from longhaul.envs.faults import NO_LISTENERS, Listeners
 from longhaul.envs.processes.first_come import FirstComeVectorEnv
 from longhaul.envs.starts import STARTS
-from longhaul.learn.config import learn_settings
-from longhaul.learn.registry import find_learner
+from longhaul.learn.config import find_learner, learn_settings
 from longhaul.learn.replay.buffer import PrioritizedReplay
 from longhaul.runs.config import CheckpointConfig
-from longhaul.runs.logs.session_log import WriteNote
+from longhaul.runs.logs.jsonl import WriteNote
 from longhaul.runs.monitor.stalls import ProgressSignal
 from longhaul.schedule.config import build_controllers
 from longhaul.schedule.schedule import Schedule

@@ -12,11 +12,10 @@ from longhaul.core.control import Controller
 from longhaul.core.errors import ConfigError
 from longhaul.engine.config import CollectConfig, EvaluateConfig
 from longhaul.envs.config import EnvConfig
-from longhaul.hints.catalog import HintsConfig
+from longhaul.hints.advisor import HintsConfig
 from longhaul.learn.config import CONFIG_KEYS, OnPolicyConfig, PPOConfig
 from longhaul.nets.config import PolicyConfig
-from longhaul.report.style import ReportConfig
-from longhaul.runs.config import CheckpointConfig, LogConfig, TrackConfig
+from longhaul.runs.config import CheckpointConfig, LogConfig, ReportConfig, TrackConfig
 from longhaul.runs.monitor.resources import WatchConfig
 from longhaul.schedule.schedule import Follows
 from longhaul.tasks.kind import TaskKind
@@ -33,8 +32,8 @@ class RunConfig:
     seed: int = 1
     """Every random draw of the run derives from this number."""
     start_from: str = ""
-    """Run, checkpoint or exported policy whose weights initialize the network. Of a run, the best
-    evaluated checkpoint is used, else the latest. Empty: random weights."""
+    """Run, checkpoint, exported policy or `zoo:NAME` whose weights initialize the network. Of a
+    run, the best evaluated checkpoint is used, else the latest. Empty: random weights."""
     total_timesteps: int = 100_000
     """Steps to train for, summed over all agents; the last rollout may exceed it."""
     total_iterations: int = 0

@@ -28,7 +28,7 @@ from longhaul.core.task import Task
 from longhaul.engine.collector import RolloutCollector
 from longhaul.envs.faults import Listeners
 from longhaul.learn.base import Learner
-from longhaul.learn.registry import find_learner
+from longhaul.learn.config import find_learner
 
 
 def lead_group(learner: Learner[Any], config: RunConfig, rank: Rank) -> LeadingLearner:

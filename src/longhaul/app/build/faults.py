@@ -13,7 +13,7 @@ from longhaul.core.errors import EnvError, LonghaulError
 from longhaul.envs.faults import Fault, Listeners, Repro
 from longhaul.envs.guard import FOLDER
 from longhaul.envs.processes.repro import write_repro
-from longhaul.runs.logs.session_log import WriteNote
+from longhaul.runs.logs.jsonl import WriteNote
 from longhaul.runs.monitor.heartbeat import WorkerRegistry
 from longhaul.runs.monitor.watchdog import innermost_line, next_file
 

@@ -16,10 +16,9 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.hint import SCHEDULED, Facts, Rule
 from longhaul.core.spaces import ActionSpec, Discrete, MultiDiscrete
 from longhaul.core.task import Evaluation, Task
-from longhaul.hints.advisor import Hints
-from longhaul.hints.catalog import choose_rules
-from longhaul.hints.learning import MOST_ENTROPY, SOLVED
+from longhaul.hints.advisor import Hints, choose_rules
 from longhaul.hints.speed import DEVICE, MACHINE_MEMORY
+from longhaul.hints.updates import MOST_ENTROPY, SOLVED
 
 GROUP = "longhaul.hints"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import shutil
 from collections.abc import Callable
@@ -19,9 +18,10 @@ from longhaul.app.build.config import RunConfig
 from longhaul.app.build.text import columns
 from longhaul.core.env import empty_actions
 from longhaul.core.errors import ConfigError, ResourceError
+from longhaul.core.system import keep_freed_memory, processor
 from longhaul.core.task import Task
 from longhaul.learn.replay.plan import ReplayLayout, ReplayPlan, item
-from longhaul.learn.replay.sequences import sequence_length
+from longhaul.learn.replay.ring import sequence_length
 
 MEGABYTE = 1 << 20
 
@@ -151,32 +151,22 @@ def check_disk_room(folder: Path, config: RunConfig, task: Task) -> None:
         )
 
 
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # as <malloc.h> numbers them
-KEPT_BYTES = 2**30
-LARGEST_KEPT_BLOCK = 2**25
-"""The most glibc allows."""
-
-
 def choose_device(
     asked: str, *, require_gpu: bool, notify: Callable[[str], None] = lambda text: None
 ) -> torch.device:
     """Return the requested device; a fallback to the CPU is reported, or is an error."""
-    if asked == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        if require_gpu:
-            raise ConfigError("--require-gpu: torch finds no CUDA device on this machine")
-        return torch.device("cpu")
     try:
-        device = torch.device(asked)
+        device = torch.device("cuda" if asked == "auto" else asked)
     except RuntimeError:
         raise ConfigError(
             f"device = {asked!r} is not known; use auto, cpu, cuda or cuda:N"
         ) from None
     if device.type == "cuda" and not torch.cuda.is_available():
         if require_gpu:
-            raise ConfigError(f"device = {asked!r}: torch finds no CUDA device on this machine")
-        notify(f"device {asked!r}: no CUDA device found; training on the CPU")
+            raise ConfigError(
+                f"--require-gpu, device = {asked!r}: torch finds no CUDA device on this machine"
+            )
+        notify(f"device = {asked!r}: no CUDA device found; training on the CPU")
         return torch.device("cpu")
     if device.type not in ("cpu", "cuda"):
         raise ConfigError(f"device = {asked!r} is not supported; use auto, cpu, cuda or cuda:N")
@@ -197,13 +187,7 @@ def fix_torch(*, threads: int, deterministic: bool) -> None:
     options.fill_uninitialized_memory = False
 
 
-def keep_freed_memory() -> bool:
-    """Let the allocator reuse freed memory; return whether the C library supports that.
-
-    Networks over images free tens of megabytes after every minibatch. By default the allocator
-    returns them to the system, which zeroes every page again: a tenth of training time on pixels.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:
-        return False
-    return bool(mallopt(TRIM_THRESHOLD, KEPT_BYTES) and mallopt(MMAP_THRESHOLD, LARGEST_KEPT_BLOCK))
+def machine_kind() -> str:
+    """Return what results are exact for: the processor, its vector units, and torch."""
+    version = torch.__version__.partition("+")[0]
+    return f"{processor()}, {torch.backends.cpu.get_cpu_capability()}, torch {version}"

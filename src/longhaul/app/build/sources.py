@@ -25,7 +25,7 @@ from longhaul.app.build.sb3_config import from_sb3, is_sb3
 from longhaul.core.config import convert, flatten, merge, unflatten, value_words
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.plugins import load_entry
-from longhaul.learn.registry import config_class, foreign_keys
+from longhaul.learn.config import config_class, foreign_keys
 from longhaul.tasks.kind import TaskKind
 
 GROUP = "longhaul.tasks"
@@ -216,8 +216,8 @@ def to_values(config: RunConfig) -> dict[str, Any]:
     return values
 
 
-def read_preset(kind: TaskKind, task: str, preset: str) -> dict[str, Any]:
-    """Return the named preset, else the one named like the argument, else the default."""
+def preset_name(kind: TaskKind, task: str, preset: str) -> str:
+    """Return the named preset, else the one named like the argument, else the default; or none."""
     names = kind.preset_names()
     if preset:
         if preset not in names:
@@ -225,12 +225,15 @@ def read_preset(kind: TaskKind, task: str, preset: str) -> dict[str, Any]:
                 f"task {kind.name!r} has no preset {preset!r}{suggestion(preset, names)}"
                 f" (presets: {', '.join(names) or 'none'})"
             )
-        return read_toml(kind.presets / f"{preset}.toml")
+        return preset
     argument = Reference.parse(task).argument
-    for name in (argument, kind.default_preset):
-        if name and name in names:
-            return read_toml(kind.presets / f"{name}.toml")
-    return {}
+    return next((name for name in (argument, kind.default_preset) if name in names), "")
+
+
+def read_preset(kind: TaskKind, task: str, preset: str) -> dict[str, Any]:
+    """Return the values of the preset that `preset_name` finds."""
+    name = preset_name(kind, task, preset)
+    return read_toml(kind.presets / f"{name}.toml") if name else {}
 
 
 def read_toml(path: Path) -> dict[str, Any]:

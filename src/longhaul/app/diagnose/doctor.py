@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import resource
 import shutil
@@ -25,6 +24,7 @@ from longhaul.app.diagnose.trials import TrialRequest, Trials, run_trials
 from longhaul.core.env import EnvSource, SingleEnvs
 from longhaul.core.errors import ConfigError, LonghaulError
 from longhaul.core.seeds import DerivedSeeds, Seeds
+from longhaul.core.system import cores
 from longhaul.envs.checks import check_seeds, random_actions
 from longhaul.envs.guard import FOLDER, printable
 from longhaul.envs.processes.isolated import Enter, call_isolated
@@ -146,9 +146,8 @@ def _machine() -> list[DoctorFinding]:
     memory = psutil.virtual_memory()
     disk = shutil.disk_usage(Path.cwd())
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    cores = len(os.sched_getaffinity(0))
     return [
-        DoctorFinding("cores", good=True, detail=str(cores)),
+        DoctorFinding("cores", good=True, detail=str(cores())),
         DoctorFinding(
             "memory",
             good=memory.available > GIGABYTE,

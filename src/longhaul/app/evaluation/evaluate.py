@@ -12,18 +12,18 @@ from typing import Any
 import msgspec
 
 from longhaul.app.build.components import build_evaluator
-from longhaul.app.build.env_output import with_env_output
+from longhaul.app.build.env_output import env_output, with_env_output
 from longhaul.app.build.text import columns
+from longhaul.app.evaluation.agent import Agent
 from longhaul.app.evaluation.episode_player import Scenario
-from longhaul.app.evaluation.load import Agent, Run
+from longhaul.app.evaluation.load import Run
 from longhaul.app.evaluation.suites import TRAINED, SuiteReport, SuiteRequest, measure_suites
 from longhaul.core.env import EnvSource, Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
 from longhaul.core.seeds import ListedSeeds, Seeds
 from longhaul.core.statistics import Interval
-from longhaul.engine.evaluator import EpisodeEvaluator, OnProgress, figures, ignore_progress
-from longhaul.engine.suite_evaluator import waves
+from longhaul.engine.evaluator import EpisodeEvaluator, OnProgress, figures, ignore_progress, waves
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file, storage_errors
 
@@ -98,26 +98,43 @@ def evaluate_run(
     run: Run, request: EvaluationRequest, on_progress: OnProgress = ignore_progress
 ) -> Evaluated | SuiteReport:
     """Evaluate one checkpoint of a run, and write the result to its directory."""
+    _check_count(request)
+    result = _evaluated(run.agent(request.checkpoint), request, on_progress, run)
+    if isinstance(result, SuiteReport):
+        _keep(run.directory, _suite_file(result), result.as_json())
+    else:
+        write_evaluation(run.directory, result)
+    return result
+
+
+def evaluate_agent(agent: Agent, request: EvaluationRequest) -> Evaluated | SuiteReport:
+    """Evaluate an agent, whatever its settings are now; nothing is written."""
+    _check_count(request)
+    with env_output():
+        return _evaluated(replace(agent), request, ignore_progress)
+
+
+def _check_count(request: EvaluationRequest) -> None:
     if request.episodes < 1:
         raise ConfigError(f"--episodes must be at least 1, not {request.episodes}")
-    agent = run.agent(request.checkpoint)
-    evaluate = agent.config.evaluate
+
+
+def _evaluated(
+    agent: Agent, request: EvaluationRequest, on_progress: OnProgress, run: Run | None = None
+) -> Evaluated | SuiteReport:
+    evaluate, task = agent.config.evaluate, agent.task
     if request.seed is not None:
         evaluate = replace(evaluate, seed=request.seed)
     if request.greedy is not None:
         evaluate = replace(evaluate, greedy=request.greedy)
     agent.config = replace(agent.config, evaluate=evaluate)
-    if run.task.evaluation.suite is not None:
-        report = measure_suites(run, agent, request.suites, on_progress)
-        _keep(run.directory, _suite_file(report), report.as_json())
-        return report
+    if task.evaluation.suite is not None:
+        return measure_suites(run, agent, request.suites, on_progress)
     if request.suites.suites or request.suites.against:
         raise ConfigError(
-            f"--suite and --against need evaluation suites; task {run.task.name!r} has none"
+            f"--suite and --against need evaluation suites; task {task.name!r} has none"
         )
-    result = _measure_seeds(agent, request.episodes, on_progress)
-    write_evaluation(run.directory, result)
-    return result
+    return _measure_seeds(agent, request.episodes, on_progress)
 
 
 def _measure_seeds(agent: Agent, episodes: int, on_progress: OnProgress) -> Evaluated:

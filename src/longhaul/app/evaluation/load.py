@@ -1,54 +1,37 @@
-"""`Run`, a run on disk, and `Agent`, a trained policy: what every command works with."""
+"""`Run`, a run on disk, and what its folder and that of an exported policy load as."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+import importlib
+import importlib.util
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
-from numpy.typing import ArrayLike, NDArray
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
+from numpy.typing import NDArray
 
-from longhaul.app.build.components import (
-    build_policy,
-    build_settings,
-    build_task,
-    checkpoint_config,
-)
+from longhaul.app.build.components import build_task, checkpoint_config
 from longhaul.app.build.config import RunConfig, is_number
 from longhaul.app.build.memory import fix_torch
-from longhaul.app.build.sources import from_values, read_toml, to_values
-from longhaul.app.build.text import last_line
-from longhaul.core.control import Progress
+from longhaul.app.build.sources import from_values, read_toml
+from longhaul.app.evaluation.agent import Agent, is_exported, load_exported, untrained
+from longhaul.app.evaluation.zoo import policy_path
 from longhaul.core.errors import CheckpointError, ConfigError, suggestion
-from longhaul.core.policy import Policy
-from longhaul.core.rollout import Memory, clear_started
-from longhaul.core.settings import Assignment, Settings
-from longhaul.core.spaces import Continuous
 from longhaul.core.task import Task
 from longhaul.engine.stop import Outcome
-from longhaul.envs.starts import STARTS
 from longhaul.runs.checkpoints.inspect import MANIFEST_FILE, checkpoint_name, rank_checkpoints
 from longhaul.runs.checkpoints.store import Loaded, load_checkpoint, load_newest
 from longhaul.runs.directory import RunDirectory, RunRecord
-from longhaul.runs.durable import replace_file, storage_errors
-from longhaul.runs.lock import installed_versions
-from longhaul.runs.reader import read_checkpoints, read_metrics
-from longhaul.runs.toml import write_toml
+from longhaul.runs.reader import read_checkpoints, read_episodes, read_events, read_metrics
 
 if TYPE_CHECKING:
     from longhaul.app.evaluation.evaluate import Evaluated
     from longhaul.app.evaluation.suites import SuiteReport
 
-FORMAT = 2
-CARD, WEIGHTS, CONFIG, ONNX = "policy.json", "policy.safetensors", "config.toml", "policy.onnx"
+TableKind = Literal["auto", "pandas", "polars", "arrays"]
+"""What a table is returned as: a DataFrame, or a dict of NumPy arrays."""
 
 
 class Run:
@@ -128,13 +111,16 @@ class Run:
         fix_torch(threads=self.config.threads, deterministic=self.config.deterministic)
         loaded = self.checkpoint(which)
         agent = untrained(self.config, self.task)
+        agent.run = self.path.name
         agent.load(loaded)
         return agent
 
-    def metrics(self, *names: str) -> dict[str, NDArray[np.float64]]:
-        """Return the run's curves: one array per metric, NaN where it was not measured.
+    def metrics(self, *names: str, table: TableKind = "auto") -> Any:
+        """Return the run's curves, one row per iteration, NaN where a metric was not measured.
 
-        `iteration` and `env_steps` are always included; without names, all metrics are.
+        `iteration` and `env_steps` are always included; without names, all metrics are. The table
+        is a pandas DataFrame if pandas is installed, else one of polars, else a dict of arrays;
+        `table` chooses one of them.
         """
         rows = read_metrics(self.directory).rows
         known = sorted({key for row in rows for key, value in row.items() if is_number(value)})
@@ -142,167 +128,97 @@ class Run:
             if name not in known:
                 raise ConfigError(f"{self.path} has no metric {name!r}{suggestion(name, known)}")
         wanted = dict.fromkeys(("iteration", "env_steps", *(names or known)))
-        return {name: np.array([row.get(name, np.nan) for row in rows], float) for name in wanted}
+        curves = {name: np.array([row.get(name, np.nan) for row in rows], float) for name in wanted}
+        return as_table(curves, table)
+
+    def episodes(self, *, table: TableKind = "auto") -> Any:
+        """Return the finished training episodes, one row each, as a table like `metrics`."""
+        rows = [_flat(row) for row in read_episodes(self.directory).rows]
+        names = dict.fromkeys(name for row in rows for name in row)
+        return as_table({name: _column([row.get(name) for row in rows]) for name in names}, table)
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return what happened in the run, in order: each event has fields that fit its kind."""
+        return [dict(row) for row in read_events(self.directory).rows]
 
     def evaluate(
-        self, *, checkpoint: str = "latest", episodes: int = 50, seed: int | None = None
-    ) -> Evaluated | SuiteReport:
-        """Evaluate a checkpoint on fixed episodes, and store the result in the run."""
-        from longhaul.app.evaluation.evaluate import EvaluationRequest, evaluate_run
-
-        return evaluate_run(self, EvaluationRequest(checkpoint, episodes, seed))
-
-
-@dataclass(slots=True)
-class Agent:
-    """A policy with everything it needs to act."""
-
-    config: RunConfig
-    task: Task
-    policy: Policy
-    settings: Settings
-    checkpoint: str = ""
-    """The name of its checkpoint."""
-    progress: Progress = field(default_factory=Progress)
-    passed_over: tuple[str, ...] = ()
-    """Newer checkpoints that are damaged, and how."""
-    _memory: Memory = field(default_factory=dict, init=False, repr=False)
-    _rows: int = field(default=0, init=False, repr=False)
-
-    def load(self, loaded: Loaded) -> None:
-        """Load weights, settings and progress of a checkpoint."""
-        try:
-            self.policy.load_state_dict(loaded.states["learner"]["policy"])
-        except (LookupError, RuntimeError, TypeError) as error:
-            raise CheckpointError(
-                f"checkpoint {loaded.path} does not match the run's config.toml "
-                f"({last_line(error)}); use the version and config that wrote it"
-            ) from error
-        self.settings = assigned(self.settings, loaded.manifest.settings.items())
-        self.checkpoint, self.progress = loaded.path.name, loaded.manifest.progress
-        self.passed_over = tuple(
-            f"checkpoint {damage.path.name} is damaged ({damage.reason}); left as it is"
-            for damage in loaded.damaged
-        )
-
-    @property
-    def replay_settings(self) -> Settings:
-        """The settings for replaying single episodes: without queued starts."""
-        if STARTS.name in self.settings:
-            return self.settings.with_([STARTS.to(())])
-        return self.settings
-
-    def act(
         self,
-        observation: ArrayLike | Mapping[str, ArrayLike],
-        mask: ArrayLike | None = None,
         *,
-        deterministic: bool = True,
-    ) -> NDArray[Any]:
-        """Return the action for one observation, or one action per row of a batch.
+        episodes: int = 50,
+        seed: int | None = None,
+        checkpoint: str = "latest",
+        deterministic: bool | None = None,
+        suites: tuple[str, ...] = (),
+    ) -> Evaluated | SuiteReport:
+        """Evaluate a checkpoint on fixed episodes, and store the result in the run.
 
-        An observation is a dict of its parts, or an array if it has one part. The recurrent state
-        of every row is kept until `reset`.
+        For a task with suites of episodes, `suites` names those to play instead.
         """
-        parts = self.task.envs.spec.observation
-        if not isinstance(observation, Mapping):
-            observation = {next(iter(parts)): observation}
-        if set(observation) != set(parts):
-            raise ConfigError(
-                f"the observation has {', '.join(sorted(observation))}, and {self.task.name!r} "
-                f"needs {', '.join(sorted(parts))}"
-            )
-        arrays = {
-            name: np.asarray(observation[name], dtype=part.dtype) for name, part in parts.items()
-        }
-        is_one = all(arrays[name].shape == part.shape for name, part in parts.items())
-        if is_one:
-            arrays = {name: array[None] for name, array in arrays.items()}
-        for name, part in parts.items():
-            if arrays[name].shape[1:] != part.shape:
-                raise ConfigError(
-                    f"the observation {name!r} has shape {arrays[name].shape}, and "
-                    f"{self.task.name!r} needs {part.shape} or (rows, *{part.shape})"
-                )
-        rows = len(next(iter(arrays.values())))
-        if rows != self._rows:
-            self._rows, self._memory = rows, self.policy.initial_state(rows)
-        masks = None
-        if mask is not None:
-            masks = torch.from_numpy(np.array(mask, dtype=bool).reshape(rows, -1))
-        with torch.inference_mode():
-            act = self.policy.act(
-                {name: torch.from_numpy(array.copy()) for name, array in arrays.items()},
-                self._memory,
-                self.settings,
-                mask=masks,
-                generator=None if deterministic else torch.default_generator,
-            )
-        self._memory = act.memory
-        action: NDArray[Any] = act.action.cpu().numpy()
-        space = self.task.envs.spec.action
-        if isinstance(space, Continuous):
-            action = np.clip(action, space.low, space.high).astype(np.float32)
-        return action[0] if is_one else action
+        from longhaul.app.evaluation.evaluate import EvaluationRequest, evaluate_run
+        from longhaul.app.evaluation.suites import SuiteRequest
 
-    def reset(self, rows: ArrayLike | None = None) -> None:
-        """Clear the recurrent state of all rows, or of those that a boolean mask selects."""
-        if rows is None:
-            self._rows, self._memory = 0, {}
-        elif self._memory:
-            started = torch.from_numpy(np.asarray(rows, dtype=bool))
-            self._memory = clear_started(self._memory, started)
-
-    def save(self, folder: Path, source: Mapping[str, Any]) -> dict[str, Any]:
-        """Write the policy to a folder and return its card; normalizers are in the weights."""
-        weights = save_tensors(
-            {name: part.detach().cpu().contiguous() for name, part in self._weights().items()}
+        asked = SuiteRequest(tuple(suites))
+        return evaluate_run(
+            self, EvaluationRequest(checkpoint, episodes, seed, deterministic, asked)
         )
-        spec = self.task.envs.spec
-        values = {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in self.settings.values().items()
-        }
-        card: dict[str, Any] = {
-            "format": FORMAT,
-            "task": self.config.task,
-            "env": spec.id,
-            "observation": {name: asdict(part) for name, part in spec.observation.items()},
-            "action": {"kind": type(spec.action).__name__, **asdict(spec.action)},
-            "memory": {
-                name: list(part.shape[1:]) for name, part in self.policy.initial_state(1).items()
-            },
-            "masks": spec.has_masks,
-            "preprocessing": "in the weights: observations are given as the environment shows them",
-            "settings": values,
-            "source": dict(source),
-            "versions": installed_versions(),
-            "weights_sha256": hashlib.sha256(weights).hexdigest(),
-            "parameters": sum(part.numel() for part in self.policy.parameters()),
-        }
-        with storage_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            replace_file(folder / WEIGHTS, weights)
-            replace_file(folder / CONFIG, write_toml(to_values(self.config)).encode())
-            replace_file(folder / CARD, json.dumps(card, indent=1).encode() + b"\n")
-        return card
 
-    def _weights(self) -> dict[str, torch.Tensor]:
-        return dict(self.policy.state_dict())
+    def film(
+        self,
+        *,
+        episode: str | int = "worst",
+        count: int = 1,
+        checkpoint: str = "latest",
+        gif: bool = False,
+    ) -> tuple[Path, ...]:
+        """Film the `worst`, `median` or `best` evaluation episodes, or those from a number on."""
+        # By name: films and reports are made in a layer above this one.
+        films = importlib.import_module("longhaul.app.artifacts.films")
+        request = films.FilmRequest(checkpoint, str(episode), count, gif)
+        return tuple(filmed.film.path for filmed in films.watch_run(self, request))
+
+    def report(self) -> Path:
+        """Write report, plots and notebook of the run so far, and return the report's page."""
+        page: Path = (
+            importlib.import_module("longhaul.app.artifacts.report").report_run(self.path).page
+        )
+        return page
+
+    def _repr_html_(self) -> str:
+        from longhaul.report.card import run_card
+        from longhaul.report.run_data import gather
+
+        return run_card(gather(self.path))
 
 
-def untrained(config: RunConfig, task: Task) -> Agent:
-    """Return an agent with the run's initial weights."""
-    policy = build_policy(config, task, torch.device("cpu"))
-    return Agent(config, task, policy, build_settings(config, task))
+def as_table(columns: Mapping[str, NDArray[Any]], kind: TableKind) -> Any:
+    """Return columns as a DataFrame of the first library that is installed, else as they are."""
+    libraries = ("pandas", "polars") if kind == "auto" else (kind,)
+    for library in libraries:
+        if library == "arrays":
+            break
+        if library not in ("pandas", "polars"):
+            raise ConfigError(f"table={kind!r} must be 'auto', 'pandas', 'polars' or 'arrays'")
+        if importlib.util.find_spec(library) is not None:
+            return importlib.import_module(library).DataFrame(dict(columns))
+        if kind != "auto":
+            raise ConfigError(f"table={kind!r} needs the package {library}: pip install {library}")
+    return dict(columns)
 
 
-def assigned(settings: Settings, values: Iterable[tuple[str, Any]]) -> Settings:
-    """Return settings with stored values."""
-    return settings.with_(
-        Assignment(name, tuple(value) if isinstance(value, list) else value)
-        for name, value in values
-    )
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an episode's row with its metrics and facts beside the other fields."""
+    inner = ("metrics", "facts")
+    own = {name: value for name, value in row.items() if name not in inner}
+    return {**own, **row.get("metrics", {}), **row.get("facts", {})}
+
+
+def _column(values: list[Any]) -> NDArray[Any]:
+    """Return numbers as numbers, NaN where one is missing, and anything else as objects."""
+    if all(is_number(value) for value in values) or all(isinstance(one, str) for one in values):
+        return np.array(values)
+    if all(value is None or is_number(value) for value in values):
+        return np.array(values, float)
+    return np.array([*values, None], object)[:-1]  # the None keeps lists from becoming axes
 
 
 def load_named(path: Path) -> Loaded:
@@ -313,43 +229,6 @@ def load_named(path: Path) -> Loaded:
         raise CheckpointError(
             f"checkpoint {path} cannot be used: {error}; `longhaul inspect` lists the others"
         ) from error
-
-
-def is_exported(folder: Path) -> bool:
-    """Whether a folder holds an exported policy."""
-    return (folder / CARD).is_file()
-
-
-def read_card(folder: Path) -> dict[str, Any]:
-    """Return the card of an exported policy."""
-    try:
-        card = json.loads((folder / CARD).read_bytes())
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{folder} is not an exported policy: {error}") from error
-    if card.get("format") != FORMAT:
-        raise CheckpointError(f"{folder} has format {card.get('format')!r}, not {FORMAT}")
-    assert isinstance(card, dict)
-    return card
-
-
-def load_exported(folder: Path) -> Agent:
-    """Return the policy of a folder after checking every byte of its weights."""
-    card = read_card(folder)
-    try:
-        content = (folder / WEIGHTS).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{folder} is not an exported policy: {error}") from error
-    if hashlib.sha256(content).hexdigest() != card["weights_sha256"]:
-        raise CheckpointError(f"{folder / WEIGHTS} has changed since it was exported")
-    config = from_values(read_toml(folder / CONFIG))
-    agent = untrained(config, build_task(config))
-    try:
-        agent.policy.load_state_dict(load_tensors(content))
-    except RuntimeError as error:
-        raise CheckpointError(
-            f"{folder} does not match its config.toml: {last_line(error)}"
-        ) from error
-    return replace(agent, settings=assigned(agent.settings, card["settings"].items()))
 
 
 def find_weights(path: Path, said: str) -> Loaded | None:
@@ -371,11 +250,11 @@ def find_weights(path: Path, said: str) -> Loaded | None:
 
 
 def load(place: Path | str, which: str = "") -> Agent:
-    """Return the agent of a run, one of its checkpoints or an exported folder.
+    """Return the agent of a run, one of its checkpoints, an exported folder, or `zoo:NAME`.
 
     Of a run, it is the checkpoint `which`; by default the best evaluated one, else the latest.
     """
-    path = Path(place)
+    path = policy_path(place)
     if is_exported(path):
         return load_exported(path)
     if (path / MANIFEST_FILE).is_file():

@@ -12,15 +12,21 @@ import numpy as np
 
 from longhaul.app.build.components import build_evaluator
 from longhaul.app.build.text import columns
-from longhaul.app.evaluation.load import Agent, Run
+from longhaul.app.evaluation.agent import Agent
+from longhaul.app.evaluation.load import Run
 from longhaul.core.env import Episode
 from longhaul.core.errors import CheckpointError, ConfigError
 from longhaul.core.evaluation import Column, Suite
 from longhaul.core.metrics import Metrics
 from longhaul.core.seeds import Seeds
 from longhaul.core.statistics import Interval, interval, resample
-from longhaul.engine.evaluator import OnProgress, as_part, ignore_progress
-from longhaul.engine.suite_evaluator import SuiteEvaluator, suite_figures
+from longhaul.engine.evaluator import (
+    OnProgress,
+    SuiteEvaluator,
+    as_part,
+    ignore_progress,
+    suite_figures,
+)
 from longhaul.runs.directory import RunDirectory
 
 
@@ -46,12 +52,12 @@ class SuiteRequest:
 
 
 def measure_suites(
-    run: Run,
+    run: Run | None,
     agent: Agent,
     request: SuiteRequest,
     on_progress: OnProgress = ignore_progress,
 ) -> SuiteReport:
-    """Evaluate a checkpoint on the suites of its task."""
+    """Evaluate an agent on the suites of its task; `run`, if it has one, holds opponents."""
     config, task = agent.config, agent.task
     names = request.suites or config.evaluate.final_suites or task.evaluation.final
     find = task.evaluation.suite
@@ -111,7 +117,7 @@ def _result(
 
 
 def _opponent(
-    run: Run,
+    run: Run | None,
     agent: Agent,
     suite: Suite,
     references: Mapping[str, tuple[Episode, ...]],
@@ -124,6 +130,8 @@ def _opponent(
             raise ConfigError(f"--against {against} is a run of {other.task.name!r}")
         return (against, play_suite(other, suite))
     try:
+        if run is None:
+            raise CheckpointError("the agent has no run")
         earlier = run.agent(against)
     except CheckpointError as error:
         references = references or suite.references()
@@ -199,6 +207,11 @@ class SuiteReport:
     solved: float | None = None
     passed_over: tuple[str, ...] = field(default=())
 
+    @property
+    def mean(self) -> float:
+        """The score on the first suite."""
+        return self.results[0].metrics[self.score]
+
     def as_json(self) -> str:
         """Return everything, for programs; the same evaluation gives the same text."""
         return json.dumps(
@@ -220,8 +233,7 @@ class SuiteReport:
         blocks = [*self.passed_over, f"{self.task}, checkpoint {self.checkpoint}, {acts}"]
         blocks += [result.as_text() for result in self.results]
         if self.solved is not None:
-            found = self.results[0].metrics[self.score]
-            verdict = "reached" if found >= self.solved else "not reached"
+            verdict = "reached" if self.mean >= self.solved else "not reached"
             blocks.append(f"{self.results[0].suite}: {self.score} {self.solved:g} {verdict}")
         return "\n\n".join(blocks)
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from longhaul.app.build.sources import differences, to_values
 from longhaul.app.build.text import columns
+from longhaul.app.evaluation.agent import Agent
 from longhaul.app.evaluation.evaluate import played_cases, reference_scores
-from longhaul.app.evaluation.load import Agent, Run
+from longhaul.app.evaluation.load import Run
 from longhaul.app.experiments.arms import Experiment, train_arms
 from longhaul.core.config import value_words
 from longhaul.core.errors import ConfigError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -19,11 +18,10 @@ from longhaul.cluster.commands import CommandNodes
 from longhaul.cluster.config import ClusterConfig
 from longhaul.cluster.connect import check_cluster
 from longhaul.core.errors import ConfigError
+from longhaul.core.system import PARENT, end_with, is_linux
 
 END_SECONDS = 120.0
 """Time limit for a run to write its last checkpoint."""
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def longhaul_command(*arguments: str) -> list[str]:
@@ -35,7 +33,7 @@ class Child:
     """A started command whose output goes to a file.
 
     Ctrl-C in the terminal does not reach it: the parent decides when it stops. If the parent dies,
-    the system sends it SIGTERM.
+    the system sends it SIGTERM; where the system cannot, `longhaul` itself looks after its parent.
     """
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
@@ -47,7 +45,8 @@ class Child:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=partial(_stop_with, os.getpid()),
+                env={**os.environ, PARENT: str(os.getpid())},
+                preexec_fn=partial(end_with, os.getpid(), signal.SIGTERM) if is_linux() else None,
             )
 
     @property
@@ -82,13 +81,6 @@ class Child:
                 os.killpg(self.pid, signal.SIGKILL)  # it leads a separate session
             self._process.wait()
         return self._process.returncode
-
-
-def _stop_with(parent: int) -> None:
-    """Run in the new process: have the system send SIGTERM when the parent ends."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 class Process(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 from longhaul.app.artifacts.films import EvaluationFilms
 from longhaul.app.artifacts.records import TaskRecords
@@ -30,7 +29,9 @@ from longhaul.app.build.hints import build_hints
 from longhaul.app.build.memory import check_disk_room
 from longhaul.app.build.metrics import schema_file, unmeasured_metrics
 from longhaul.app.build.text import last_line
-from longhaul.app.evaluation.load import Agent, Run, find_weights, load_exported
+from longhaul.app.evaluation.agent import Agent, load_exported
+from longhaul.app.evaluation.load import Run, find_weights
+from longhaul.app.evaluation.zoo import policy_path
 from longhaul.app.session.display import Display
 from longhaul.app.session.monitoring import TimeLeft
 from longhaul.app.session.session import Session, keep_config
@@ -44,6 +45,7 @@ from longhaul.core.settings import Settings
 from longhaul.core.spaces import Tier
 from longhaul.core.state import Stateful
 from longhaul.engine.hint_reporter import HintReporter
+from longhaul.engine.listeners import ListenerGroup
 from longhaul.engine.loop import Parts
 from longhaul.engine.summary import Summary
 from longhaul.envs.replay_log import resume_promise
@@ -51,10 +53,9 @@ from longhaul.runs.checkpoints.manifest import Stamp
 from longhaul.runs.checkpoints.store import CheckpointStore
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.lock import installed_versions
-from longhaul.runs.logs.jsonl import write_schema
-from longhaul.runs.logs.session_log import WriteNote
+from longhaul.runs.logs.jsonl import WriteNote, write_schema
 from longhaul.runs.reader import read_checkpoints
-from longhaul.runs.recorder import Recorder, Restoration
+from longhaul.runs.recorder import DEVICE, FALLBACK, Recorder, Restoration
 
 
 def load_initial_weights(
@@ -66,7 +67,7 @@ def load_initial_weights(
     """
     if not config.start_from or read_checkpoints(run):
         return
-    place = Path(config.start_from)
+    place = policy_path(config.start_from)
     loaded = find_weights(place, f"start_from = {config.start_from!r}")
     try:
         policy.load_state_dict(
@@ -101,8 +102,8 @@ class BuiltRun:
     """Closes what only training needs: environments and following learners."""
 
 
-def assemble(session: Session) -> BuiltRun:
-    """Return the parts of the session's run, with its listeners."""
+def assemble(session: Session, given: Sequence[RunListener] = ()) -> BuiltRun:
+    """Return the parts of the session's run, with its listeners and those that were given."""
     config, notify = session.run.config, session.display.notice
     monitoring, note = session.monitoring, session.log.note
     keep_config(session.run)
@@ -137,6 +138,9 @@ def assemble(session: Session) -> BuiltRun:
         "summary": summary,
         "hints": hints,
     }
+    users = ListenerGroup(given, writers=schedule.writers, notify=notify)
+    if given:
+        stateful["listeners"] = users
     if replay is not None:
         # A separate part, because it may be many times as large as all others.
         stateful["replay"] = replay
@@ -145,8 +149,8 @@ def assemble(session: Session) -> BuiltRun:
     tracking = begin_tracking(run, policy, monitoring.clocks)
     session.stack.callback(recorder.close)
     session.stack.callback(tracking.finish, note, notify)
-    warnings = (*unmeasured_metrics(schedule, task), *task.warnings)
-    listeners = [*session_listeners(session), hints]
+    warnings = (*session.fallback, *unmeasured_metrics(schedule, task), *task.warnings)
+    listeners = [*session_listeners(session), hints, users]
     if config.report.film_evaluations:
         agent = Agent(config, task, policy, initial)
         listeners.append(EvaluationFilms(run, agent, evaluator, notify, tracking.film))
@@ -155,7 +159,7 @@ def assemble(session: Session) -> BuiltRun:
         recorder.add_listener(listener)
     show(session, recorder)
     parts = Parts(
-        collector, learner, summary, evaluator, schedule, recorder, monitoring.timer, hints
+        collector, learner, summary, evaluator, schedule, recorder, monitoring.timer, hints, users
     )
     return BuiltRun(parts, schedule.begin(initial)[0], tracking, training)
 
@@ -166,8 +170,10 @@ def build_recorder(session: Session, stateful: Mapping[str, Stateful]) -> Record
     facts = {
         "tier": task.envs.spec.tier.value,
         "order": config.env.order,
-        "device": str(session.device),
+        DEVICE: str(session.device),
     }
+    if session.fallback:
+        facts[FALLBACK] = "; ".join(session.fallback)
     stamp = Stamp(identity=identity(config), versions=installed_versions(), facts=facts)
     kept = checkpoint_config(config, task)
     clocks = session.monitoring.clocks
@@ -252,5 +258,7 @@ def show_restoration(found: Restoration, tier: Tier, display: Display) -> None:
         display.notice(f"checkpoint {damage.path.name} is damaged ({damage.reason}); left as it is")
     for problem in found.problems:
         display.notice(f"{problem.path.name} did not match the checkpoint: {problem.reason}")
+    for part in found.left_out:
+        display.notice(f"this run was trained with {part}; without them it is another run")
     if found.checkpoint is not None:
         display.notice(f"continuing from {found.checkpoint.name}: {resume_promise(tier)}")

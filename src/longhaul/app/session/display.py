@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from html import escape
 from typing import Any, TextIO
 
 from longhaul.app.build.env_output import notify_prints, own_streams
@@ -57,6 +59,8 @@ def choose_display(*, as_json: bool, quiet: bool) -> Display:
     streams = own_streams()
     if as_json:
         display = Unfailing(JsonLines(streams.out), streams.out)
+    elif (shell := notebook_shell()) is not None:
+        display = Unfailing(NotebookBar(streams.err, shell), streams.err)
     elif streams.err.isatty():
         from longhaul.app.session.live import LivePanel
 
@@ -202,6 +206,50 @@ class PlainLines(Lines):
 
     def _stage_line(self, stage: str, done: int, total: int) -> str:
         return f"{stage}: {done} of {total} episodes"
+
+
+def notebook_shell() -> Any | None:
+    """Return IPython's shell if this process is the kernel of a notebook, else None."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return shell if hasattr(shell, "kernel") else None
+
+
+class NotebookBar(PlainLines):
+    """A bar over one line, redrawn in the cell's output; messages are printed beside it."""
+
+    def __init__(self, stream: TextIO, shell: Any) -> None:
+        super().__init__(stream, seconds=0.5)
+        self._publish = shell.display_pub.publish
+        self._place = {"display_id": f"longhaul-{os.urandom(8).hex()}"}
+        self._is_drawn = False
+        self._last: tuple[str, int, int] | None = None
+
+    def close(self) -> None:
+        """Leave the last iteration in the cell."""
+        self._show()
+        if self._last is not None:
+            self._draw(*self._last)
+
+    def _show(self) -> None:
+        if self._unshown is not None:
+            (progress, metrics), self._unshown = self._unshown, None
+            self._last = (self._iteration_line(progress, metrics), progress.env_steps, self._total)
+            self._draw(*self._last)
+
+    def advance(self, stage: str, done: int, total: int) -> None:
+        """Draw the progress of a long stage if the last drawing is old enough."""
+        self._show()
+        if self._throttle.ready():
+            self._draw(self._stage_line(stage, done, total), done, total)
+
+    def _draw(self, text: str, done: int, total: int) -> None:
+        bar = f'<progress value="{done}" max="{max(total, 1)}" style="width:100%"></progress>'
+        self._publish(
+            {"text/plain": text, "text/html": f"{bar}<br>{escape(text)}"},
+            transient=self._place,
+            update=self._is_drawn,
+        )
+        self._is_drawn = True
 
 
 class JsonLines(Lines):

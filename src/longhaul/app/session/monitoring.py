@@ -15,7 +15,7 @@ from longhaul.core.parts import Recorded, RunListener
 from longhaul.engine.summary import StageTimer
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.lock import Clocks
-from longhaul.runs.logs.session_log import WriteNote
+from longhaul.runs.logs.jsonl import WriteNote
 from longhaul.runs.monitor.heartbeat import Heartbeat, WorkerRegistry
 from longhaul.runs.monitor.resources import WatchConfig
 from longhaul.runs.monitor.stalls import ProgressSignal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from longhaul.app.artifacts.report import Artifacts
@@ -12,9 +13,10 @@ from longhaul.app.session.assemble import BuiltRun, assemble
 from longhaul.app.session.session import Session
 from longhaul.core.control import Progress
 from longhaul.core.metrics import Metrics
+from longhaul.core.parts import RunListener
 from longhaul.core.task import Task
 from longhaul.engine.loop import train
-from longhaul.engine.stop import DONE, Outcome, Until
+from longhaul.engine.stop import Outcome, Until, first_of, is_end
 from longhaul.runs.directory import RunDirectory, Status
 from longhaul.runs.score import Score, Source, write_final_score
 
@@ -90,18 +92,22 @@ def run_session(
     options: SessionOptions,
     *,
     task: Task | None = None,
+    listeners: Sequence[RunListener] = (),
     also_until: Until | None = None,
 ) -> Outcome:
     """Train the run to its end, with evaluation and report, or until it is stopped."""
     with Session(directory, config, options, task) as session:
         with session.stage("set-up"):
-            built = assemble(session)
-        with built.training, session.recording_failures():
-            reason = train(built.parts, built.settings, session.until(also_until))
+            built = assemble(session, listeners)
+        with built.training, session.recording_failures(built.parts.recorder.rescue):
+            until = first_of(
+                session.until(also_until), lambda progress: built.parts.listeners.stop_reason
+            )
+            reason = train(built.parts, built.settings, until)
             session.reason = reason
-            if reason not in DONE:
+            if not is_end(reason):
                 session.log.finish(Status.STOPPED, reason)
-        if reason in DONE:
+        if is_end(reason):
             conclude(session, built)
     return session.outcome
 

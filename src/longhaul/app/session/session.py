@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 
@@ -21,13 +21,13 @@ from longhaul.app.session.display import Display, choose_display
 from longhaul.app.session.monitoring import Monitoring, torch_memory
 from longhaul.core.errors import LonghaulError, ResourceError
 from longhaul.core.task import Task
-from longhaul.engine.stop import DONE, Outcome, Until, first_of
+from longhaul.engine.stop import Outcome, Until, first_of, is_end
 from longhaul.envs.guard import FOLDER
 from longhaul.runs.checkpoints.inspect import check_checkpoints
 from longhaul.runs.directory import RunDirectory, Status
 from longhaul.runs.durable import replace_file, storage_errors
 from longhaul.runs.lock import Clocks, RunLock
-from longhaul.runs.logs.session_log import SessionLog
+from longhaul.runs.logs.jsonl import SessionLog
 from longhaul.runs.monitor.resources import ResourceSampler
 from longhaul.runs.signals import SignalRequests, Stopped
 from longhaul.runs.toml import write_toml
@@ -72,9 +72,11 @@ class Session:
             self.monitoring = Monitoring(directory, config.watch, Clocks(), self.display)
             self.signals = stack.enter_context(SignalRequests())
             fix_torch(threads=config.threads, deterministic=config.deterministic)
+            fallback: list[str] = []
             self.device = choose_device(
-                config.device, require_gpu=options.require_gpu, notify=self.display.notice
+                config.device, require_gpu=options.require_gpu, notify=fallback.append
             )
+            self.fallback = tuple(fallback)
             stack.callback(self._show_how_to_continue)
             clocks = self.monitoring.clocks
             self.lock = stack.enter_context(RunLock(directory.lock, clocks))
@@ -101,7 +103,7 @@ class Session:
     @property
     def outcome(self) -> Outcome:
         """How the session ended."""
-        return Outcome(self.reason, 0 if self.reason in DONE else self.signals.exit_code)
+        return Outcome(self.reason, 0 if is_end(self.reason) else self.signals.exit_code)
 
     def sample_resources(self) -> None:
         """Sample memory and load until the session ends."""
@@ -128,12 +130,13 @@ class Session:
             yield
 
     @contextmanager
-    def recording_failures(self) -> Iterator[None]:
-        """Record status and reason if the inside raises."""
+    def recording_failures(self, rescue: Callable[[], str] | None = None) -> Iterator[None]:
+        """Record status and reason if the inside raises; `rescue` saves what is sound first."""
         directory = self.run.directory
         try:
             yield
         except LonghaulError as error:
+            self._rescue(rescue, error)
             self.log.finish(Status.FAILED, str(error))
             raise
         except Stopped as stop:
@@ -149,13 +152,24 @@ class Session:
             self.log.finish(Status.FAILED, "out of memory")
             raise ResourceError(OUT_OF_MEMORY) from error
         except Exception as error:
+            self._rescue(rescue, error)
             self.log.finish(Status.FAILED, repr(error))
             directory.crash.mkdir(exist_ok=True)
             (directory.crash / "traceback.txt").write_text(traceback.format_exc())
             raise
 
+    def _rescue(self, rescue: Callable[[], str] | None, error: Exception) -> None:
+        """Save the last sound state; a full disk or memory leaves no room for it."""
+        if rescue is None or isinstance(error, ResourceError):
+            return
+        try:
+            saved = rescue()
+        except (LonghaulError, OSError) as failure:
+            saved = f"no checkpoint was written: {failure}"
+        self.display.notice(saved)
+
     def _show_how_to_continue(self) -> None:
-        if self.reason and self.reason not in DONE:
+        if self.reason and not is_end(self.reason):
             self.display.notice(
                 f"{self.reason}; `longhaul resume {self.run.path}` continues this run"
             )

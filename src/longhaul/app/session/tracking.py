@@ -25,9 +25,8 @@ from longhaul.report.film import FilmError, gif_of
 from longhaul.runs.config import TrackConfig, TrackerName
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.lock import Clocks
-from longhaul.runs.logs.session_log import WriteNote
-from longhaul.runs.track.background import BackgroundTracker, Feed
-from longhaul.runs.track.points import Points
+from longhaul.runs.logs.jsonl import WriteNote
+from longhaul.runs.track.background import BackgroundTracker, Feed, Points
 from longhaul.runs.track.tracker import (
     MissingPackageError,
     Subject,

@@ -30,8 +30,8 @@ from longhaul.core.spaces import ActionSpec, Continuous, EnvSpec, Tier
 from longhaul.core.state import State
 from longhaul.envs.config import EnvConfig
 from longhaul.envs.guard import words_of
-from longhaul.envs.gymnasium.make import open_gymnasium
-from longhaul.envs.gymnasium.spaces import ObservationLayout, Writer, action_codec
+from longhaul.envs.gymnasium.make import find_maker, open_gymnasium
+from longhaul.envs.gymnasium.spaces import ObservationLayout, SpaceForms, Writer, action_codec
 from longhaul.envs.gymnasium.wrappers import WrapperSpec
 from longhaul.envs.processes.isolated import call_with_retries
 
@@ -119,6 +119,11 @@ class GymnasiumEnv:
     def spec(self) -> EnvSpec:
         """The env's shapes and promises."""
         return self._spec
+
+    @property
+    def forms(self) -> SpaceForms:
+        """How the env itself writes observations and actions."""
+        return SpaceForms(self._env.observation_space, self._env.action_space)
 
     @property
     def mask_source(self) -> MaskSource:
@@ -317,7 +322,8 @@ def gymnasium_envs(factory: GymnasiumFactory) -> SingleEnvs:
     env = factory()
     try:
         known = replace(factory, masks=env.mask_source)
-        return SingleEnvs(env.spec, known, make_drawn=replace(known, render=True))
+        drawn = replace(known, render=True)
+        return SingleEnvs(env.spec, known, make_drawn=drawn, forms=env.forms)
     finally:
         with suppress(Exception):  # reported when the envs of a run are closed
             env.close()
@@ -355,6 +361,8 @@ def _probe(factory: GymnasiumFactory) -> ProbedEnv:
 
 def _threshold(env_id: str) -> float | None:
     """Return the score Gymnasium counts as solved, for an id from which envs were made."""
+    if find_maker(env_id) is not None:
+        return None
     # `gym.make` takes a module in front and fills in a missing version, `gym.spec` does neither.
     known = env_id.rpartition(":")[2]
     if known not in gym.registry:

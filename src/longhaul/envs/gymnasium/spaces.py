@@ -86,6 +86,25 @@ class ObservationLayout:
                 )
 
 
+@dataclass(frozen=True, slots=True)
+class SpaceForms:
+    """The native forms of an environment with these spaces."""
+
+    observation: spaces.Space[Any]
+    action: spaces.Space[Any]
+
+    def parts(self, observation: Any) -> Observation:
+        """Return one observation, as the environment returns it, as its parts."""
+        layout = ObservationLayout(self.observation)
+        row = {name: np.zeros(part.shape, part.dtype) for name, part in layout.parts.items()}
+        layout.writer(row)(observation)
+        return row
+
+    def native_action(self, action: Array) -> Any:
+        """Return a policy's action of one row as the environment takes it."""
+        return action_codec(self.action).decode(action[None])
+
+
 def _leaves(
     space: spaces.Space[Any], path: tuple[str | int, ...]
 ) -> Iterator[tuple[tuple[str | int, ...], spaces.Space[Any]]]:

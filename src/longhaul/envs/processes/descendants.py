@@ -1,13 +1,14 @@
 """Ending everything a worker has started, also what has left its process group or its parent.
 
-Workers have a mark in their environment variables, which their child processes inherit. It is found
-in /proc, regardless of forks and new parents. A guard process, which runs this file as a program,
-does the same when the trainer is gone; so this file imports only the standard library.
+Workers have a mark in their environment variables, which their child processes inherit, regardless
+of forks and new parents. A guard process, which starts with this file, does the same when the
+trainer is gone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import select
@@ -15,11 +16,18 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+
+from longhaul.core.system import processes_with
 
 VARIABLE = "LONGHAUL_WORKER"
 END_SECONDS = 10.0
 LOOK_SECONDS = 0.02
+PROGRAM = (
+    "import json, sys; settings = json.loads(sys.argv[1]); sys.path[:] = settings['path']; "
+    "from longhaul.envs.processes.descendants import main; "
+    "main(settings['mark'], settings['parent'])"
+)
+"""What the guard runs: without a search for site-packages it starts sooner."""
 PARENT_SECONDS = 1.0  # between two looks at who the guard's parent is
 
 
@@ -28,28 +36,10 @@ def new_mark() -> str:
     return secrets.token_hex(8)
 
 
-def marked(mark: str, variable: str = VARIABLE) -> list[int]:
-    """Return the living processes whose mark begins with this text."""
-    needle = f"{variable}={mark}".encode()
-    try:
-        pids = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
-    except OSError:  # a system without it
-        return []
-    return [int(pid) for pid in pids if needle in _environment(pid)]
-
-
-def _environment(pid: str) -> bytes:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - the quickest way
-            return file.read()
-    except OSError:  # it is gone, or belongs to another user
-        return b""
-
-
 def end_marked(mark: str, seconds: float = END_SECONDS) -> bool:
     """Kill all processes whose mark begins with this text; return whether none is left."""
     until = time.monotonic() + seconds
-    while pids := [pid for pid in marked(mark) if pid != os.getpid()]:
+    while pids := [pid for pid in processes_with(VARIABLE, mark) if pid != os.getpid()]:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -65,10 +55,11 @@ class Guard:
     def __init__(self, mark: str) -> None:
         self._mark = mark
         self._process: subprocess.Popen[bytes] | None = None
-        # Without it, as on other systems than Linux, workers themselves still end with the trainer.
+        settings = {"path": sys.path, "mark": mark, "parent": os.getpid()}
+        # Without it workers themselves still end with the trainer.
         with contextlib.suppress(OSError):
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(Path(__file__)), mark, str(os.getpid())],
+                [sys.executable, "-I", "-S", "-c", PROGRAM, json.dumps(settings)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -100,7 +91,3 @@ def main(mark: str, parent: int) -> None:
         if ready and not os.read(0, 1):
             break
     end_marked(mark)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import IO, Any, Literal, TypeVar
 
 from longhaul.core.errors import EnvError, LonghaulError
+from longhaul.core.system import end_with
 from longhaul.envs.guard import trace_of, with_trace, words_of
 from longhaul.envs.processes.descendants import VARIABLE, end_marked, new_mark
-from longhaul.envs.processes.process import die_with, leave_signals_to_the_trainer
+from longhaul.envs.processes.process import leave_signals_to_the_trainer
 
 T = TypeVar("T")
 Enter = Callable[[str], None]
@@ -214,7 +215,7 @@ class _Answers:
 
 def main(settings: dict[str, Any]) -> None:
     """Run as the process: read a function, call it, and report its stages and its end."""
-    die_with(settings["parent"])
+    end_with(settings["parent"], signal.SIGKILL)
     leave_signals_to_the_trainer()
     if settings["stack"]:
         faulthandler.enable()

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 
 from longhaul.core.errors import ResourceError
+from longhaul.core.system import CGROUP, processes_left
 from longhaul.envs.config import ProcessesConfig
 from longhaul.envs.processes.mailbox import (
     BUCKETS,
@@ -126,10 +127,9 @@ class MemoryWatch:
 DESCRIPTORS_PER_WORKER = 4
 DESCRIPTORS_BESIDE = 64
 PROCESSES_BESIDE = 8
-_CGROUP = Path("/sys/fs/cgroup")
 
 
-def check_room(workers: int, cgroup: Path = _CGROUP) -> None:
+def check_room(workers: int, cgroup: Path = CGROUP) -> None:
     """Raise if file descriptors or processes would run out; raise a soft limit where allowed."""
     needed = workers * DESCRIPTORS_PER_WORKER + DESCRIPTORS_BESIDE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -146,16 +146,6 @@ def check_room(workers: int, cgroup: Path = _CGROUP) -> None:
             f"{workers} worker processes are more than the {left} the container may still start; "
             "raise its pids limit or set env.processes.workers lower"
         )
-
-
-def processes_left(cgroup: Path = _CGROUP) -> int | None:
-    """Return how many processes the control group may still start, None if it has no limit."""
-    try:
-        most = (cgroup / "pids.max").read_text().strip()
-        used = (cgroup / "pids.current").read_text().strip()
-    except OSError:
-        return None
-    return int(most) - int(used) if most.isdigit() and used.isdigit() else None
 
 
 FACTOR = 20

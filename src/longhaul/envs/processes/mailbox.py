@@ -1,8 +1,8 @@
 """Memory shared with workers: actions, outputs of the environments, and progress counters.
 
-It is an anonymous file (memfd): nothing stays behind in /dev/shm, however the trainer ends, and its
-size is not limited by /dev/shm. Workers write observations here, and the trainer copies them only
-after an answer with the right sequence number, so a late writer has no effect.
+It is a file without a name: nothing stays behind, however the trainer ends. Workers write
+observations here, and the trainer copies them only after an answer with the right sequence number,
+so a late writer has no effect.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import errno
 import mmap
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from longhaul.core.env import Array, Bools, StepBuffers, empty_actions
 from longhaul.core.errors import ResourceError
 from longhaul.core.spaces import EnvSpec
+from longhaul.core.system import allocate, nameless_file
 
 ALIGNMENT = 64
 BUCKETS = 48  # powers of two of nanoseconds, the last about three days
@@ -112,7 +112,7 @@ class Mailbox:
     @staticmethod
     def create(spec: EnvSpec, *, count: int, workers: int) -> Mailbox:
         """Return a new shared memory for `count` environments."""
-        descriptor = os.memfd_create("longhaul-envs", os.MFD_CLOEXEC)
+        descriptor = nameless_file("longhaul-envs")
         try:
             mailbox = Mailbox(descriptor, spec, count=count, workers=workers)
         except BaseException:
@@ -142,25 +142,17 @@ def aligned(size: int) -> int:
 
 
 def _make_room(descriptor: int, size: int) -> None:
+    import psutil  # only the trainer needs it, and workers import this file
+
     # Checked first: a system that runs out of memory kills a process.
-    if size > available_bytes():
+    if size > psutil.virtual_memory().available:
         raise _too_large(size)
     try:
-        # Allocated now: memory that is only reserved would end a process with SIGBUS later.
-        os.posix_fallocate(descriptor, 0, size)
+        allocate(descriptor, size)
     except OSError as error:
         if error.errno not in (errno.ENOMEM, errno.ENOSPC, errno.EFBIG):
             raise
         raise _too_large(size) from error
-
-
-def available_bytes() -> int:
-    """Return how much memory the machine can still give; read here, as workers import this."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        name, _, amount = line.partition(":")
-        if name == "MemAvailable":
-            return int(amount.split()[0]) * 1024
-    return 2**63
 
 
 def _too_large(size: int) -> ResourceError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import faulthandler
 import io
@@ -20,11 +19,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from longhaul.core.errors import EnvError, ResourceError
+from longhaul.core.system import end_with, nameless_file
 from longhaul.envs.guard import open_log
 from longhaul.envs.processes.descendants import VARIABLE, end_marked
 from longhaul.envs.processes.messages import Channel
 
-PR_SET_PDEATHSIG = 1
 STACK_SIGNALS = (signal.SIGUSR1,)
 """The signal that requests a worker's stack; blocked until the worker can answer."""
 HEADER = struct.Struct("<QIII")
@@ -34,17 +33,6 @@ PROGRAM = (
     "from longhaul.envs.processes.process import main; main(settings)"
 )
 """What the interpreter of a worker is given to run."""
-
-
-def die_with(parent: int) -> None:
-    """Have the system kill this process when the trainer ends, however it ends.
-
-    Nothing can delay the signal, not even native code that holds the interpreter lock.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def leave_signals_to_the_trainer() -> None:
@@ -70,7 +58,7 @@ def main(settings: dict[str, object]) -> None:
         int(str(settings[name]))
         for name in ("parent", "generation", "worker", "socket", "memory", "crash")
     )
-    die_with(parent)
+    end_with(parent, signal.SIGKILL)
     leave_signals_to_the_trainer()
     for descriptor in (end, memory, crash):
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - it has no name
@@ -230,7 +218,7 @@ def start_worker(
     """
     try:
         ours, theirs = socket.socketpair()
-        descriptor = os.memfd_create("longhaul-crash", os.MFD_CLOEXEC)
+        descriptor = nameless_file("longhaul-crash")
     except OSError as error:
         raise _no_more(error) from error
     crash = os.fdopen(descriptor, "w+b", buffering=0)

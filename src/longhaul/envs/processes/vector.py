@@ -15,6 +15,7 @@ from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Tier
 from longhaul.core.state import State
+from longhaul.core.system import cores
 from longhaul.envs.config import ProcessesConfig
 from longhaul.envs.faults import AbandonedEpisode, FaultPolicy
 from longhaul.envs.lockstep import Lockstep
@@ -67,7 +68,7 @@ class ProcessVectorEnv(Lockstep):
 
     def _default_workers(self, count: int) -> int:
         """Return the default number of workers."""
-        return len(os.sched_getaffinity(0))
+        return cores()
 
     def _is_busy(self, worker: int) -> bool:
         """Whether a worker has an order it has not answered yet, between two steps."""
@@ -319,6 +320,6 @@ def share_out(count: int, workers: int) -> dict[int, tuple[int, ...]]:
     """Return the envs of each worker: as even as can be, neighbors together."""
     if workers < 0:
         raise ConfigError(f"env.processes.workers = {workers} must be 0 (one per core) or more")
-    used = max(1, min(count, workers or len(os.sched_getaffinity(0))))
+    used = max(1, min(count, workers or cores()))
     bounds = [count * worker // used for worker in range(used + 1)]
     return {worker: tuple(range(bounds[worker], bounds[worker + 1])) for worker in range(used)}

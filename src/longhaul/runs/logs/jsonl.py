@@ -1,4 +1,4 @@
-"""Append-only logs of one JSON object per line, with a running hash."""
+"""Append-only logs of one JSON object per line, with a running hash; and that of sessions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import hashlib
 import json
 import math
 import os
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from longhaul.core.errors import NumericalError
-from longhaul.runs.directory import RunDirectory
+from longhaul.core.errors import LonghaulError, NumericalError
+from longhaul.core.system import sync_file
+from longhaul.runs.directory import RunDirectory, Status, write_status
 from longhaul.runs.durable import replace_file, storage_errors, sync_directory, write_all
+from longhaul.runs.lock import Clocks
 from longhaul.runs.logs.segments import (
     compress_sealed,
     feed_log,
@@ -130,7 +134,7 @@ class LogWriter:
     def _rotate(self) -> None:
         """Begin a new file; the full one is compressed beside it."""
         with storage_errors(self.path):
-            os.fsync(self._descriptor)
+            sync_file(self._descriptor)
             os.close(self._descriptor)
             seal(self.path)
             self._descriptor = self._open()
@@ -141,7 +145,7 @@ class LogWriter:
         """Flush and force the log to disk."""
         self.flush()
         with storage_errors(self.path):
-            os.fsync(self._descriptor)
+            sync_file(self._descriptor)
 
     def mark(self) -> LogMark:
         """Return the position after the last line, flushing first."""
@@ -236,3 +240,38 @@ def upgraded(row: Row, version: int, renamed: Renames = RENAMED) -> Row:
             names = renamed[later]
             row = {names.get(name, name): value for name, value in row.items()}
     return row
+
+
+class WriteNote(Protocol):
+    """Writes an event, with the time."""
+
+    def __call__(self, event: str, **facts: Any) -> None:
+        """Take one event."""
+
+
+class SessionLog:
+    """Writes the sessions of one process; any thread may write."""
+
+    def __init__(self, directory: RunDirectory, clocks: Clocks) -> None:
+        self._directory = directory
+        self.clocks = clocks
+        self._log = LogWriter(directory.sessions)
+        # Faults of environments come from the thread that collects, signals from the main one.
+        self._noting = threading.RLock()
+
+    def note(self, event: str, **facts: Any) -> None:
+        """Write an event of this process, with the time."""
+        row = {"time": self.clocks.stamp(), "event": event, "pid": os.getpid(), **facts}
+        with self._noting:
+            self._log.append(encode_row(row))
+            self._log.sync()
+
+    def finish(self, status: Status, reason: str) -> None:
+        """Record how and why the run ended."""
+        with suppress(LonghaulError, OSError):  # a full disk must not hide the reason itself
+            self.note(status.value, reason=reason)
+        write_status(self._directory.record, status, reason)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._log.close()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from longhaul.core.system import sync_file
 from longhaul.runs.durable import replace_file, sync_directory
 
 MEMBER = 256 * 1024
@@ -227,6 +228,6 @@ def _truncate(path: Path, size: int) -> None:
     try:
         if os.fstat(descriptor).st_size > size:
             os.ftruncate(descriptor, size)
-            os.fsync(descriptor)
+            sync_file(descriptor)
     finally:
         os.close(descriptor)

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import psutil
 
+from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, Ranges, check_ranges
 from longhaul.core.errors import LonghaulError
 from longhaul.core.metrics import Metric, Metrics
-from longhaul.runs.config import require_least
 from longhaul.runs.lock import Clocks
 from longhaul.runs.logs.jsonl import LogWriter, encode_row
 from longhaul.runs.monitor.heartbeat import Background
@@ -53,7 +53,8 @@ class ProcessUse:
     pid: int
     name: str
     rss: int
-    uss: int
+    uss: int | None
+    """None where the system shows it only to root, as macOS does."""
     cpu_percent: float
 
 
@@ -176,12 +177,14 @@ class ResourceSampler:
     def _use(self, process: psutil.Process) -> ProcessUse | None:
         try:
             with process.oneshot():
-                memory = process.memory_full_info()
+                memory, uss = process.memory_info(), None
+                with suppress(psutil.AccessDenied):
+                    uss = int(process.memory_full_info().uss)
                 return ProcessUse(
                     process.pid,
                     process.name(),
                     int(memory.rss),
-                    int(memory.uss),
+                    uss,
                     float(process.cpu_percent(None)),
                 )
         except psutil.Error:
@@ -215,17 +218,20 @@ def use_metrics(trainer: ProcessUse, workers: Sequence[ProcessUse]) -> dict[str,
     """Return the use of the trainer, and of its processes together."""
     found = {
         "mem/rss": float(trainer.rss),
-        "mem/uss": float(trainer.uss),
         "cpu/trainer_percent": trainer.cpu_percent,
         "mem/processes": float(len(workers)),
     }
     if workers:
         found |= {
             "mem/workers_rss": float(sum(one.rss for one in workers)),
-            "mem/workers_uss": float(sum(one.uss for one in workers)),
             "mem/worker_rss_max": float(max(one.rss for one in workers)),
             "cpu/workers_percent": sum(one.cpu_percent for one in workers),
         }
+    if trainer.uss is not None:
+        found["mem/uss"] = float(trainer.uss)
+    private = [one.uss for one in workers if one.uss is not None]
+    if private:
+        found["mem/workers_uss"] = float(sum(private))
     return found
 
 
@@ -265,15 +271,11 @@ class WatchConfig:
     """Stacks of slow steps are written at most once within this time."""
 
     def __post_init__(self) -> None:
-        require_least(
-            "watch",
-            self,
-            heartbeat_seconds=0,
-            least_seconds=0,
-            first_seconds=0,
-            factor=1,
-            slow_step_seconds=0,
-            slow_factor=1,
-            slow_steps=1,
-            slow_window_seconds=0,
-        )
+        check_ranges(self, "watch", _RANGES)
+
+
+_RANGES: Ranges = {
+    AT_LEAST_0: "heartbeat_seconds least_seconds first_seconds slow_step_seconds "
+    "slow_window_seconds",
+    AT_LEAST_1: "factor slow_factor slow_steps",
+}

@@ -34,9 +34,10 @@ from longhaul.tasks.fish.options import (
     FishOptions,
     TailOptions,
 )
-from longhaul.tasks.fish.training.controllers import REHEARSAL, build_steering
+from longhaul.tasks.fish.training.controllers import REHEARSAL, Steering, build_steering
 from longhaul.tasks.fish.training.curriculum import ALL_FIRST_DEATHS, LATER_FIRST_DEATHS
 from longhaul.tasks.fish.training.gate import METRICS as GATE_METRICS
+from longhaul.tasks.fish.training.options import TrainingOptions
 from longhaul.tasks.fish.world.broadcast import broadcast_envs
 from longhaul.tasks.fish.world.school import FORCED, fish_envs
 from longhaul.tasks.fish.world.starts import FishStart
@@ -84,9 +85,10 @@ def build(request: TaskRequest) -> Task:
             "its world is described by the [options] table"
         )
     options: FishOptions = request.options
-    steering = build_steering(options, request.plan, tail_type=TAIL_TYPE)
-    has_tail = options.tail != TailOptions()
-    tail = TailPlan()
+    steers, has_tail = options.training != TrainingOptions(), options.tail != TailOptions()
+    steering, tail = Steering(), TailPlan()
+    if steers:
+        steering = build_steering(options, request.plan, tail_type=TAIL_TYPE)
     if has_tail:
         tail = plan_tail(options.tail, options, schools=request.num_envs, gate=steering.gate)
     envs = task_envs(options, tail.library)

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from longhaul.core.config import AT_LEAST_0, check_ranges
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics, Panel
 from longhaul.core.task import Evaluation, Task
 from longhaul.envs.gymnasium.env import GymnasiumFactory, probe
-from longhaul.envs.gymnasium.make import check_id
+from longhaul.envs.gymnasium.make import check_id, refuse_local
 from longhaul.envs.gymnasium.wrappers import WrapperSpec
 from longhaul.nets.config import build_policy, image_warnings
 from longhaul.tasks.kind import TaskKind, TaskRequest
@@ -32,11 +33,7 @@ class GymOptions:
     """Cut episodes after so many steps; 0 keeps the environment's own limit."""
 
     def __post_init__(self) -> None:
-        if self.max_episode_steps < 0:
-            raise ConfigError(
-                f"options.max_episode_steps = {self.max_episode_steps} cannot be negative; "
-                "0 keeps the environment's own limit"
-            )
+        check_ranges(self, "options", {AT_LEAST_0: "max_episode_steps"})
 
 
 def check_argument(argument: str) -> None:
@@ -50,6 +47,8 @@ def build(request: TaskRequest) -> Task:
     """Return the task of training on one Gymnasium environment."""
     check_argument(request.argument)
     options: GymOptions = request.options
+    if request.env.runtime == "processes" or request.env.order == "first-come":
+        refuse_local(request.argument, options.wrappers)
     kwargs = dict(options.kwargs)
     if options.max_episode_steps:
         kwargs["max_episode_steps"] = options.max_episode_steps

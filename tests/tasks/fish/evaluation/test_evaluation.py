@@ -15,7 +15,7 @@ from longhaul.core.evaluation import Suite
 from longhaul.core.settings import Settings
 from longhaul.core.task import Evaluation
 from longhaul.engine.config import EvaluateConfig
-from longhaul.engine.suite_evaluator import SuiteEvaluator
+from longhaul.engine.evaluator import SuiteEvaluator
 from longhaul.envs.build import make_vector_env
 from longhaul.envs.starts import STARTS, STARTS_LIMIT
 from longhaul.nets.actor_critic import ActorCritic, build_policy

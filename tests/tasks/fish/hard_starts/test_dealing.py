@@ -153,7 +153,7 @@ def test_a_type_is_kept_present_in_the_stages_of_others(
     tail = TailOptions(
         (StageSpec(2, str(path), "ne"), StageSpec(2, str(other), "main")), keep={"ne": 0.25}
     )
-    queue = plan_tail(tail, OPTIONS, schools=SCHOOLS).queue
+    queue = plan_tail(tail, OPTIONS, schools=SCHOOLS).controllers[0]
     assert queue is not None
     first, second = queue.stages
     assert len(first.candidates) == 2
@@ -186,7 +186,9 @@ def test_what_cannot_be_dealt_is_refused_by_its_key(
 
 
 def test_one_path_with_iterations_is_one_stage(path: Path) -> None:
-    queue = plan_tail(TailOptions(path=str(path), iterations=5), OPTIONS, schools=SCHOOLS).queue
+    queue = plan_tail(
+        TailOptions(path=str(path), iterations=5), OPTIONS, schools=SCHOOLS
+    ).controllers[0]
     assert queue is not None
     assert queue.tracker.status(0).label == "stage1:bad"
     assert queue.tracker.total == 15

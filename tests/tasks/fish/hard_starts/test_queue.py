@@ -18,7 +18,7 @@ from longhaul.core.metrics import Metrics
 from longhaul.core.settings import Setting, Settings
 from longhaul.envs.starts import STARTS, STARTS_DEALT, STARTS_LIMIT, StartDealer
 from longhaul.schedule.schedule import Change, Schedule
-from longhaul.schedule.stages import LowWarning
+from longhaul.schedule.start_queue import LowWarning
 from longhaul.tasks.fish.hard_starts.laps import Candidate, LapRules
 from longhaul.tasks.fish.hard_starts.queue import (
     TailQueue,

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.schedule.stages import LowWarning, WarningState
+from longhaul.schedule.start_queue import LowWarning, WarningState
 from longhaul.tasks.fish.hard_starts.files import StageSpec
 from longhaul.tasks.fish.lab.timeline import LoggedIteration, warning_events
 

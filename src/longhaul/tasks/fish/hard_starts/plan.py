@@ -130,22 +130,18 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True)
 class TailPlan:
-    """The starts by name, and the controller that deals them; none of either by default."""
+    """The starts by name, and what deals them; none of either by default."""
 
     library: tuple[tuple[str, FishStart], ...] = ()
-    queue: TailQueue | None = None
-
-    @property
-    def controllers(self) -> tuple[TailQueue, ...]:
-        """The queue, if there are stages."""
-        return () if self.queue is None else (self.queue,)
+    controllers: tuple[TailQueue, ...] = ()
+    """The queue, if there are stages."""
 
 
 def plan_tail(
     tail: TailOptions, options: FishOptions, *, schools: int, gate: Setting[int] | None = None
 ) -> TailPlan:
     """Return the plan of a run with so many schools in the world of `options`."""
-    specs = tail.specs()
+    specs, rules = tail.specs(), tail.rules()
     if not specs:
         return TailPlan()
     pools = [_pool(spec, options) for spec in specs]
@@ -164,11 +160,11 @@ def plan_tail(
         schools=schools,
         unit=tail.unit,
         per_iteration=tail.per_iteration,
-        rules=tail.rules(),
+        rules=rules,
         warning=tail.low_warning(),
         gate=gate,
     )
-    return TailPlan(tuple(library.items()), queue)
+    return TailPlan(tuple(library.items()), (queue,))
 
 
 def _pool(spec: StageSpec, options: FishOptions) -> tuple[TailItem, ...]:

@@ -8,7 +8,7 @@ from typing import Literal
 from longhaul.core.control import Decision, View
 from longhaul.core.settings import Assignment, Setting
 from longhaul.envs.starts import STARTS, STARTS_DEALT, STARTS_LIMIT
-from longhaul.schedule.stages import (
+from longhaul.schedule.start_queue import (
     LowWarning,
     QueueStage,
     QueueStatus,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from longhaul.core.evaluation import Records, RunLog
@@ -19,10 +19,11 @@ from longhaul.tasks.fish.lab.history import (
     PastEvaluation,
     history_lines,
     past_evaluations,
+    stage_summary,
+    worst_seeds,
     worst_starts,
 )
 from longhaul.tasks.fish.lab.pre_roll import suite_samples, summarize_pre_roll
-from longhaul.tasks.fish.lab.summaries import stage_summary, worst_seeds
 from longhaul.tasks.fish.lab.timeline import NAMES, Timeline, schedule_trace
 from longhaul.tasks.fish.options import TAIL_TYPE, FishOptions, TailOptions
 from longhaul.tasks.fish.world.starts import FishStart, heading, speed
@@ -37,13 +38,13 @@ STAGES = "step_one_stage_summary.json"
 PRE_ROLL = "pre_roll_stats.jsonl"
 
 
+@dataclass(frozen=True, slots=True)
 class SuiteBeginnings:
     """The starts of the suites' episodes, drawn once for each suite: they never change."""
 
-    def __init__(self, options: FishOptions) -> None:
-        self._options = options
-        self._pre_rolls: dict[str, PreRoll] = {}
-        self._positions: dict[str, dict[int, FishStart]] = {}
+    _options: FishOptions
+    _pre_rolls: dict[str, PreRoll] = field(default_factory=dict)
+    _positions: dict[str, dict[int, FishStart]] = field(default_factory=dict)
 
     def pre_roll(self, suite: str) -> PreRoll:
         """Return the samples of a suite and their summary."""

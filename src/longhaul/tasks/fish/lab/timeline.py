@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from longhaul.core.evaluation import Row, RunLog
-from longhaul.schedule.stages import LowWarning, WarningState
+from longhaul.schedule.start_queue import LowWarning, WarningState
 from longhaul.tasks.fish.hard_starts.files import StageSpec
 from longhaul.tasks.fish.hard_starts.queue import FORCED_RESETS, NAME
 from longhaul.tasks.fish.options import TailOptions

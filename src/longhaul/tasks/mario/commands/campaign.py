@@ -17,7 +17,7 @@ from longhaul.app.build.text import columns
 from longhaul.app.evaluation.load import find_weights
 from longhaul.app.experiments.jobs import Child, Job, Launch, longhaul_command, run_jobs
 from longhaul.core.errors import ConfigError, LonghaulError
-from longhaul.engine.suite_evaluator import EVALUATED
+from longhaul.engine.evaluator import EVALUATED
 from longhaul.report.summary import duration
 from longhaul.runs.directory import RunDirectory, Status, list_run_directories, slug
 from longhaul.runs.durable import replace_file, storage_errors
