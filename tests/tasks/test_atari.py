@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import ale_py
 import gymnasium as gym
 import numpy as np
@@ -192,6 +194,12 @@ def test_actions_have_the_names_of_the_joystick() -> None:
 @pytest.mark.parametrize("name", ["MsPacman", "ms_pacman", "mspacman"])
 def test_a_game_is_found_however_it_is_written(name: str) -> None:
     assert find_game(name).stem == "ms_pacman"
+
+
+def test_without_the_emulator_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    with pytest.raises(ConfigError, match=r"pip install 'longhaul-rl\[atari\]'$"):
+        build("atari:Pong")
 
 
 @pytest.mark.parametrize(
