@@ -44,6 +44,7 @@ COMMANDS = (
     "import-torch",
     "hints",
     "new-task",
+    "zoo",
 )
 HEAVY = ("torch", "numpy", "gymnasium", "numba", "msgspec", "longhaul.app", "longhaul.runs")
 
@@ -62,10 +63,10 @@ def test_help_needs_none_of_the_heavy_packages() -> None:
     assert all(command in done.stdout for command in COMMANDS)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, "bench train", "zoo evaluate"])
 def test_every_command_explains_itself(longhaul: Longhaul, command: str) -> None:
     for flag in ("--help", "-h"):
-        outcome = longhaul(command, flag)
+        outcome = longhaul(*command.split(), flag)
         assert outcome.code == 0
         assert "Usage: longhaul" in outcome.out
         assert "<bool>" not in outcome.out  # a flag takes no value

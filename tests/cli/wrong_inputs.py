@@ -35,7 +35,7 @@ TASKS = (
     ("train gym:CartPol-v1", 2, "did you mean 'CartPole-v1'?"),
     ("train gym:CartPole-v9", 2, "did you mean 'CartPole-v1'?"),
     ("train gym:Nope-v0", 2, "is not known to Gymnasium"),
-    ("train gym:ALE/Pong-v5", 2, "Atari games are tasks: atari:Pong"),
+    ("train gym:ALE/Pong-v99", 2, "Atari games are tasks: atari:Pong"),
     ("train gym:no_such_module:Env-v0", 2, "no_such_module"),
     ("train pettingzoo:pistonball_v6", 2, "'pistonball_v6' cannot be imported: No module"),
     ("train probe:rekall", 2, "did you mean 'recall'"),

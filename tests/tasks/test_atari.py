@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import ale_py
 import gymnasium as gym
 import numpy as np
@@ -165,6 +167,16 @@ def test_a_game_does_not_depend_on_the_one_before() -> None:
     assert (used["console"] == fresh["console"]).all()
 
 
+def test_a_film_shows_the_screen_in_color() -> None:
+    vector = make("atari:Pong")
+    vector.reset()
+    picture = vector.frame(0)
+    assert picture is not None
+    assert picture.shape == (210, 160, 3)
+    assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 2
+    vector.close()
+
+
 def test_sticky_actions_are_repeated_as_often_as_said() -> None:
     envs = build("atari:Pong", "options.sticky=0.25").task.envs
     assert isinstance(envs, BatchedEnvs)
@@ -182,6 +194,12 @@ def test_actions_have_the_names_of_the_joystick() -> None:
 @pytest.mark.parametrize("name", ["MsPacman", "ms_pacman", "mspacman"])
 def test_a_game_is_found_however_it_is_written(name: str) -> None:
     assert find_game(name).stem == "ms_pacman"
+
+
+def test_without_the_emulator_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    with pytest.raises(ConfigError, match=r"pip install 'longhaul-rl\[atari\]'$"):
+        build("atari:Pong")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import gymnasium as gym
@@ -118,6 +119,12 @@ def test_pictures_are_drawn_where_they_are_asked_for() -> None:
         env.reset(1, None)
         assert (env.frame() is not None) == drawn
         env.close()
+
+
+def test_without_pettingzoo_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pettingzoo", None)
+    with pytest.raises(ConfigError, match=r"pip install 'longhaul-rl\[marl\]'$"):
+        build("pettingzoo:sisl/multiwalker-v9")
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,8 @@ def explained(command: Any, ctx: Any) -> Any:
     for option in command.get_params(ctx) if command is not None else ():
         if getattr(option, "is_bool_flag", False):
             option.metavar = ""
+    for inner in getattr(command, "commands", {}).values():
+        explained(inner, ctx)
     return command
 
 

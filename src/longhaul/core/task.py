@@ -58,9 +58,7 @@ class Task:
     warnings: tuple[str, ...] = ()
     """What the user should know before the run begins."""
     records: Callable[[RunLog], Records] | None = None
-    """Return files the task makes of a run's logs, for `evaluations/`; `longhaul records` makes
-    them of any run, so they may hold nothing the logs do not."""
-    keeps_records: bool = True
-    """Whether a run writes its records by itself, after every evaluation and at the end."""
+    """Return files the task makes of a run's logs, for `evaluations/`; made again after every
+    evaluation and at the end, so they may hold nothing the logs do not."""
     study: Study | None = None
     """Return files, for `evaluations/`, that show what a trained policy did and why."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -46,6 +47,17 @@ def test_own_words_and_others_part_inside_and_meet_again_outside(
     assert seen.err == "afterwards\n"
     assert (tmp_path / "env-output" / "trainer.log").read_text() == "theirs\n"
     assert not (tmp_path / "another").exists()
+
+
+def test_a_kept_stream_ends_in_silence_when_the_original_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(sys, "stdout", original)
+    with env_output(tmp_path / "env-output"):
+        kept = sys.stdout
+    original.close()
+    kept.flush()  # as Python does when the object ends; Python 3.13 reports what that raises
 
 
 @pytest.mark.parametrize("link", ["env-output", "env-output/trainer.log"])

@@ -13,7 +13,6 @@ from longhaul.envs.config import EnvConfig
 from longhaul.nets.config import PolicyConfig
 from longhaul.tasks.fish.options import FishOptions
 from longhaul.tasks.fish.task import METRICS, TASK, summarize
-from longhaul.tasks.fish.training.options import BoostOptions, TrainingOptions
 from longhaul.tasks.kind import TaskRequest
 
 
@@ -31,16 +30,6 @@ def test_the_task_is_built_from_its_options() -> None:
 
 def test_the_broadcast_task_has_one_row() -> None:
     assert TASK.build(request(FishOptions(acting="broadcast"))).envs.spec.rows == 1
-
-
-def test_only_runs_of_the_laboratory_keep_its_records_but_all_can_make_them() -> None:
-    plain = TASK.build(request(FishOptions()))
-    boosted = TASK.build(
-        request(FishOptions(training=TrainingOptions(boost=BoostOptions(floor=0.5))))
-    )
-    assert (plain.keeps_records, boosted.keeps_records) == (False, True)
-    assert plain.records is not None
-    assert boosted.records is not None
 
 
 def test_an_argument_is_refused() -> None:

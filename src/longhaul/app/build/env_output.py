@@ -164,7 +164,8 @@ class _LogText(io.TextIOBase):
 
     def flush(self) -> None:
         if self._log is None:
-            self._before.flush()
+            with suppress(ValueError):  # closed since; Python flushes this object when it ends
+                self._before.flush()
 
     def give_back(self) -> None:
         """Write to the original stream from now on: a library may have kept this object."""

@@ -195,7 +195,7 @@ def session_listeners(session: Session) -> list[RunListener]:
     time_left = TimeLeft(planned_steps(run.config, run.task))
     monitoring.timer.add_gauge(time_left.take)
     listeners: list[RunListener] = [session.display, monitoring, time_left]
-    if run.task.records is not None and run.task.keeps_records:
+    if run.task.records is not None:
         listeners.append(TaskRecords(run.directory, run.config, run.task, monitoring.clocks))
     return listeners
 

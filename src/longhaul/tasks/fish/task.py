@@ -111,7 +111,6 @@ def build(request: TaskRequest) -> Task:
         panels=PANELS,
         warnings=steering.warnings,
         records=lambda log: fish_records(log, options.tail, beginnings),
-        keeps_records=steers or has_tail,
     )
 
 

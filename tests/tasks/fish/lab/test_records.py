@@ -28,7 +28,7 @@ from longhaul.tasks.fish.evaluation.suites import (
 )
 from longhaul.tasks.fish.hard_starts.files import TailItem, read_tail_file
 from longhaul.tasks.fish.hard_starts.plan import pin
-from longhaul.tasks.fish.lab.summaries import StageEvaluation, stage_summary, worst_seeds
+from longhaul.tasks.fish.lab.history import StageEvaluation, stage_summary, worst_seeds
 from longhaul.tasks.fish.options import FishOptions, PredatorOptions
 from longhaul.tasks.fish.world.school import SchoolFactory
 from longhaul.tasks.fish.world.starts import PositionStart, SeedStart

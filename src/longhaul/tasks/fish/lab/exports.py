@@ -19,10 +19,11 @@ from longhaul.tasks.fish.lab.history import (
     PastEvaluation,
     history_lines,
     past_evaluations,
+    stage_summary,
+    worst_seeds,
     worst_starts,
 )
 from longhaul.tasks.fish.lab.pre_roll import suite_samples, summarize_pre_roll
-from longhaul.tasks.fish.lab.summaries import stage_summary, worst_seeds
 from longhaul.tasks.fish.lab.timeline import NAMES, Timeline, schedule_trace
 from longhaul.tasks.fish.options import TAIL_TYPE, FishOptions, TailOptions
 from longhaul.tasks.fish.world.starts import FishStart, heading, speed
