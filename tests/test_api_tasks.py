@@ -153,7 +153,7 @@ def test_workers_refuse_what_they_cannot_import(
         train(lambda: Walk(4), env=env)
 
 
-class Halved(gym.RewardWrapper[Any, Any, Any]):
+class Halved(gym.RewardWrapper[Any, Any]):
     """Pays a part of the reward."""
 
     def __init__(self, env: Any, part: float = 0.5) -> None:

@@ -77,8 +77,7 @@ def atari_envs(stable: StableBaselines, config: RunConfig) -> Any:
 
         gym.register_envs(ale_py)
         game = f"ALE/{Reference.parse(config.task).argument}-v5"
-        plain = {"frameskip": 1, "repeat_action_probability": 0.0}
-        return stable.AtariWrapper(gym.make(game, **plain))
+        return stable.AtariWrapper(gym.make(game, frameskip=1, repeat_action_probability=0.0))
 
     return stable.VecFrameStack(stable.SubprocVecEnv([make] * config.num_envs), 4)
 

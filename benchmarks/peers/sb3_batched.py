@@ -30,7 +30,7 @@ from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.spaces import Discrete, EnvSpec
 from longhaul.nets.actor_critic import ActorCritic
 from longhaul.nets.cnn import LeanCnn
-from longhaul.nets.encoder import SharedBody
+from longhaul.nets.encoder import Encoder, SharedBody
 
 LARGEST = 1e6
 """Beyond any number that is shown; the trainer reads no more than the shape from it."""
@@ -134,8 +134,8 @@ def lean_trunk(config: RunConfig) -> LeanCnn:
     task = build_task(config)
     policy = build_policy(config, task, torch.device("cpu"))
     body = policy.body if isinstance(policy, ActorCritic) else None
-    if config.learn.algorithm == "ppo" and isinstance(body, SharedBody):
-        encoder = body.encoder
+    encoder = body.encoder if isinstance(body, SharedBody) else None
+    if config.learn.algorithm == "ppo" and isinstance(encoder, Encoder):
         (trunk, *others) = encoder.images.values()
         plain = not others and not encoder.vector.outputs and not config.policy.joint
         if isinstance(trunk, LeanCnn) and plain and config.policy.core == "none":

@@ -47,7 +47,10 @@ def reference_pages() -> dict[str, str]:
     }
 
 
-PYTHON_FIRST = ("train", "resume", "load", "SessionOptions", "Run", "Agent")
+PYTHON_FIRST = (
+    *("train", "resume", "load", "evaluate", "compare", "register_env"),
+    *("SessionOptions", "Run", "Agent"),
+)
 """What most users need, in the order of use."""
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from longhaul.core.control import Controller as Controller
     from longhaul.core.errors import LonghaulError as LonghaulError
     from longhaul.core.metrics import Metric as Metric
+    from longhaul.core.parts import RunControl as RunControl
     from longhaul.core.parts import RunListener as RunListener
     from longhaul.core.policy import Policy as Policy
     from longhaul.core.settings import Setting as Setting
@@ -42,7 +43,7 @@ _MODULES = {
     "core.control": ("Controller",),
     "core.errors": ("LonghaulError",),
     "core.metrics": ("Metric",),
-    "core.parts": ("RunListener",),
+    "core.parts": ("RunControl", "RunListener"),
     "core.policy": ("Policy",),
     "core.settings": ("Setting",),
     "core.task": ("Task",),

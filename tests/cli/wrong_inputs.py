@@ -136,7 +136,7 @@ KEYS = (
     ("env.tier=snapshot", "env.tier"),
     ("hints.silent=['nope']", "there is no rule 'nope'"),
     ("options.kwargs.foo=1", "does not take"),
-    ("options.max_episode_steps=-1", "cannot be negative"),
+    ("options.max_episode_steps=-1", "must be at least 0"),
     ("task=fish", 'the config is for task "fish"'),
 )
 

@@ -95,10 +95,10 @@ def test_collectors_that_do_not_fit_the_environments_are_refused(
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"quorum": 0.0}, "cluster.quorum must be above 0"),
+        ({"quorum": 0.0}, "cluster.quorum = 0.0 must be above 0"),
         ({"quorum": math.nextafter(1.0, 2.0)}, "at most 1"),
-        ({"max_lag": -1}, "cluster.max_lag must be at least 0"),
-        ({"connect_seconds": 0.0}, "cluster.connect_seconds must be above 0"),
+        ({"max_lag": -1}, "cluster.max_lag = -1 must be at least 0"),
+        ({"connect_seconds": 0.0}, "cluster.connect_seconds = 0.0 must be above 0"),
         ({"collectors": 2, "envs_per_collector": 2}, "cannot be combined"),
     ],
 )

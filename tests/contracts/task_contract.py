@@ -27,7 +27,7 @@ from longhaul.engine.evaluator import figures
 from longhaul.engine.summary import Summary
 from longhaul.envs.build import make_vector_env
 from longhaul.envs.checks import allowed_actions, check_seeds, random_actions
-from longhaul.learn.metrics import METRICS
+from longhaul.learn.config import METRICS
 from longhaul.tasks.mario.rom import RomError
 
 METRIC_GROUPS = frozenset(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from longhaul.core.policy import Policy
 from longhaul.learn.config import OnPolicyConfig, PPOConfig, VTraceConfig
-from longhaul.learn.distributed import SINGLE, LearnerGroup, mean_by, normalized_by
+from longhaul.learn.minibatches import SINGLE, LearnerGroup, mean_by, normalized_by
 from longhaul.learn.ppo import PPO
 from longhaul.learn.vtrace import VTrace
 from tests.learn.fakes import generator, make_policy, random_rollout, settings_for

@@ -19,11 +19,11 @@ from longhaul.core.state import State, Stateful
 from longhaul.learn.config import (
     ENT_COEF,
     LEARNING_RATE,
+    METRICS,
     OnPolicyConfig,
     PPOConfig,
     learn_settings,
 )
-from longhaul.learn.metrics import METRICS
 from longhaul.learn.ppo import PPO
 from longhaul.learn.vtrace import VTrace
 from tests.learn.fakes import (

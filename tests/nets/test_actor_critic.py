@@ -228,12 +228,15 @@ def test_impossible_combinations_are_named(config: PolicyConfig, words: str) -> 
         build_policy(spec_of("categorical"), config)
 
 
-def test_images_too_small_for_nature_are_named_and_auto_reads_them_flat() -> None:
+def test_images_too_small_for_nature_are_named_and_auto_reads_them_otherwise() -> None:
     tiny = EnvSpec("grid", {"view": Part((3, 7, 7), "uint8")}, Discrete(3))
     with pytest.raises(ConfigError, match="'view' is \\(3, 7, 7\\)"):
         build_policy(tiny, PolicyConfig(trunk="nature"))
-    policy = build_policy(tiny, PolicyConfig())
-    assert policy.state_dict()["body.policy.layers.0.weight"].shape == (64, 147)
+    lean = build_policy(tiny, PolicyConfig(trunk="lean")).state_dict()
+    assert build_policy(tiny, PolicyConfig()).state_dict().keys() == lean.keys()
+    nothing = EnvSpec("grid", {"view": Part((3, 4, 7), "uint8")}, Discrete(3))
+    flat = build_policy(nothing, PolicyConfig()).state_dict()
+    assert flat["body.policy.layers.0.weight"].shape == (64, 84)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +244,7 @@ def test_images_too_small_for_nature_are_named_and_auto_reads_them_flat() -> Non
     [
         ({"hidden": (64, 0)}, "policy.hidden\\[1\\] = 0"),
         ({"core": "transformer", "core_heads": 3}, "does not divide"),
-        ({"noise_scale": 0.0}, "greater than 0"),
+        ({"noise_scale": 0.0}, "above 0"),
     ],
 )
 def test_impossible_values_are_named(change: dict[str, object], words: str) -> None:

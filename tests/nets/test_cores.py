@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from longhaul.core.rollout import Memory, clear_started
-from longhaul.nets.recurrent import Gru, Lstm, SequenceCore
-from longhaul.nets.transformer import Transformer, _Layer
+from longhaul.nets.recurrent import Gru, Lstm, SequenceCore, Transformer, _Layer
 
 STEPS, ROWS, INPUTS, SIZE = 7, 5, 3, 8
 

@@ -15,7 +15,6 @@ from longhaul.nets.encoder import image_warnings
         (Part((64, 64), "uint8"), "return it as (height, width, channels) = (64, 64, 1)"),
         (Part((3, 64, 64)), "is float32, so it is read by an MLP; return it as uint8"),
         (Part((64, 64, 3)), "is float32, so it is read by an MLP; return it as uint8"),
-        (Part((3, 20, 20), "uint8"), "set policy.trunk = 'impala'"),
     ],
 )
 def test_a_picture_that_an_mlp_reads_is_told_with_the_remedy(part: Part, remedy: str) -> None:
@@ -28,6 +27,7 @@ def test_a_picture_that_an_mlp_reads_is_told_with_the_remedy(part: Part, remedy:
     "part",
     [
         Part((3, 64, 64), "uint8"),
+        Part((3, 20, 20), "uint8"),
         Part((64,), "uint8"),
         Part((10, 8), "uint8"),
         Part((64, 64)),

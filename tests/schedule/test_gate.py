@@ -240,7 +240,7 @@ def test_without_tolerance_the_stage_never_falls() -> None:
         ({"success": ()}, "no success criterion"),
         ({"stages": 1}, r"schedule\.penalty\.stages = 1"),
         ({"patience": 0}, r"schedule\.penalty\.patience = 0"),
-        ({"freeze": -1}, "negative"),
+        ({"freeze": -1}, "at least 0"),
     ],
 )
 def test_impossible_gates_are_refused(fields: dict[str, Any], message: str) -> None:

@@ -57,9 +57,10 @@ def test_pictures_and_rewards_are_those_of_the_emulators_own_preprocessing(name:
 
 @pytest.mark.parametrize("name", ["Pong", "Seaquest"])
 def test_pictures_are_those_of_gymnasiums_wrappers(name: str) -> None:
-    gym.register_envs(ale_py)
-    bare = gym.make(f"ALE/{name}-v5", frameskip=1, repeat_action_probability=0.0)
-    theirs = FrameStackObservation(AtariPreprocessing(bare, noop_max=0), 4)
+    bare = ale_py.AtariEnv(name.lower(), frameskip=1, repeat_action_probability=0.0)
+    theirs: gym.Env[np.ndarray, int] = FrameStackObservation(
+        AtariPreprocessing(bare, noop_max=0), 4
+    )
     ours = make(f"atari:{name}", *PLAIN)
     ours.reset()
     shown: np.ndarray = theirs.reset(seed=1)[0]
@@ -67,9 +68,8 @@ def test_pictures_are_those_of_gymnasiums_wrappers(name: str) -> None:
         assert (ours.slots.obs["obs"][0] == shown).all()
         result = ours.step(actions)
         assert not result.episodes
-        shown, reward, *_ = theirs.step(actions[0])
+        shown, reward, *_ = theirs.step(int(actions[0]))
         assert ours.slots.reward[0] == reward
-    theirs.close()
     ours.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from longhaul.core.config import ABOVE_0, AT_LEAST_0, AT_LEAST_1, PART, Ranges, check_ranges
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metric
 from longhaul.core.seeds import EpisodeSeeds
@@ -49,30 +50,21 @@ class ClusterConfig:
     the rollouts need."""
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("collectors", 0),
-            ("envs_per_collector", 0),
-            ("max_lag", 0),
-            ("object_store_megabytes", 0),
-            ("cpus_per_collector", 0),
-            ("patience", 0),
-            ("most_deaths", 1),
-        ):
-            value = getattr(self, name)
-            if value < least:
-                raise ConfigError(f"cluster.{name} must be at least {least}, not {value}")
-        for name in ("least_deadline_seconds", "connect_seconds", "start_seconds"):
-            value = getattr(self, name)
-            if not value > 0:
-                raise ConfigError(f"cluster.{name} must be above 0, not {value}")
-        if not 0 < self.quorum <= 1:
-            raise ConfigError(f"cluster.quorum must be above 0 and at most 1, not {self.quorum}")
+        check_ranges(self, "cluster", _RANGES)
         if self.collectors and self.envs_per_collector:
             raise ConfigError(
                 f"cluster.collectors = {self.collectors} and cluster.envs_per_collector = "
                 f"{self.envs_per_collector} cannot be combined; set one of them"
             )
 
+
+_RANGES: Ranges = {
+    AT_LEAST_0: "collectors envs_per_collector max_lag object_store_megabytes cpus_per_collector "
+    "patience",
+    AT_LEAST_1: "most_deaths",
+    ABOVE_0: "least_deadline_seconds connect_seconds start_seconds",
+    PART: "quorum",
+}
 
 METRICS = (
     Metric("cluster/collectors", "running collectors"),

@@ -19,7 +19,7 @@ from longhaul.core.parts import LearnerProtocol
 from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
-from longhaul.learn.distributed import LearnerGroup
+from longhaul.learn.minibatches import LearnerGroup
 
 PATIENCE = timedelta(hours=24)  # a rollout may take long; a dead leader is noticed at once
 

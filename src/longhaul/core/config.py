@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import typing
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -165,3 +167,42 @@ def value_words(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     return str(value) if isinstance(value, Path) else json.dumps(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The values a number may have, in words too."""
+
+    words: str
+    low: float
+    high: float = math.inf
+
+
+AT_LEAST_0 = Bounds("at least 0", low=0)
+AT_LEAST_1 = Bounds("at least 1", low=1)
+AT_LEAST_2 = Bounds("at least 2", low=2)
+ABOVE_0 = Bounds("above 0", low=math.ulp(0.0))
+SHARE = Bounds("between 0 and 1", low=0, high=1)
+PART = Bounds("above 0 and at most 1", low=math.ulp(0.0), high=1)
+
+Ranges = Mapping[Bounds, str]
+"""For each range the names of the fields that lie in it."""
+
+
+def check_ranges(config: object, where: str, ranges: Ranges, *, finite: bool = False) -> None:
+    """Refuse the first number of a config, or in one of its tuples, that is out of its range.
+
+    `where` is the table of the config; with `finite`, floats without a range must be finite too.
+    """
+    by_name = {name: one for one, names in ranges.items() for name in names.split()}
+    for field in dataclasses.fields(typing.cast(Any, config)):
+        found, allowed = getattr(config, field.name), by_name.get(field.name)
+        named = {field.name: found}
+        if isinstance(found, tuple):
+            named = {f"{field.name}[{place}]": value for place, value in enumerate(found)}
+        for name, value in named.items():
+            is_odd = finite and isinstance(value, float) and not math.isfinite(value)
+            if is_odd or (allowed is not None and not allowed.low <= value <= allowed.high):
+                words = ["a finite number" if is_odd else "", allowed.words if allowed else ""]
+                wanted = " ".join(filter(None, words))
+                raise ConfigError(f"{where}.{name} = {value!r} must be {wanted}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, check_ranges
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metric
 
@@ -22,11 +23,8 @@ class CollectConfig:
     """Finished episodes that means and quantiles of `rollout/` metrics are taken over."""
 
     def __post_init__(self) -> None:
-        if self.num_steps < 1:
-            raise ConfigError(f"collect.num_steps must be at least 1, not {self.num_steps}")
-        if self.window < 1:
-            raise ConfigError(f"collect.window must be at least 1, not {self.window}")
-        if self.chunk < 0 or (self.chunk and self.num_steps % self.chunk):
+        check_ranges(self, "collect", {AT_LEAST_1: "num_steps window", AT_LEAST_0: "chunk"})
+        if self.chunk and self.num_steps % self.chunk:
             raise ConfigError(
                 f"collect.chunk = {self.chunk} must divide collect.num_steps = {self.num_steps}"
             )
@@ -57,12 +55,8 @@ class EvaluateConfig:
     """Play other episodes at every measurement: the suite `<suite>-<iteration>`."""
 
     def __post_init__(self) -> None:
-        if self.episodes < 1 or self.num_envs < 1:
-            raise ConfigError("evaluate.episodes and evaluate.num_envs must be at least 1")
-        if self.every_iterations < 0 or self.final_episodes < 0:
-            raise ConfigError(
-                "evaluate.every_iterations and evaluate.final_episodes cannot be negative"
-            )
+        ranges = {AT_LEAST_1: "episodes num_envs", AT_LEAST_0: "every_iterations final_episodes"}
+        check_ranges(self, "evaluate", ranges)
 
 
 def _spread(name: str, what: str, unit: str = "") -> tuple[Metric, ...]:

@@ -20,7 +20,6 @@ from longhaul.envs.starts import STARTS_DEALT, STARTS_USED
 
 WINDOW = 100  # episodes; what Stable-Baselines3 averages over, for comparable curves
 
-
 LOST_STEPS = "fault/lost_steps"
 QUANTILES = (10, 50, 90, 99)
 SUCCESS = "is_success"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from longhaul.core.errors import ConfigError
+from longhaul.core.config import PART, check_ranges
 
 Runtime = Literal["auto", "serial", "batched", "processes"]
 StepOrder = Literal["lockstep", "first-come"]
@@ -79,7 +79,4 @@ class EnvConfig:
     """How worker processes are supervised, for the `processes` runtime."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.first_come_share <= 1:
-            raise ConfigError(
-                f"env.first_come_share = {self.first_come_share} must be more than 0, at most 1"
-            )
+        check_ranges(self, "env", {PART: "first_come_share"})

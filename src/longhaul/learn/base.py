@@ -17,9 +17,8 @@ from longhaul.core.seeds import generator_state, restore_generator
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
 from longhaul.learn.config import GAMMA, LEARNING_RATE, OnPolicyConfig
-from longhaul.learn.distributed import SINGLE, LearnerGroup
 from longhaul.learn.losses import value_metrics
-from longhaul.learn.minibatches import Batches, shuffled
+from longhaul.learn.minibatches import SINGLE, Batches, LearnerGroup, shuffled
 from longhaul.learn.optimizer import GuardedOptimizer, rollout_fault
 from longhaul.learn.replay.buffer import PrioritizedReplay
 from longhaul.learn.replay.updates import ReplayUpdates

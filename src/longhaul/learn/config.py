@@ -11,7 +11,17 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from longhaul.core.config import (
+    ABOVE_0,
+    AT_LEAST_0,
+    AT_LEAST_1,
+    SHARE,
+    Bounds,
+    Ranges,
+    check_ranges,
+)
 from longhaul.core.errors import ConfigError, suggestion
+from longhaul.core.metrics import Metric
 from longhaul.core.plugins import find_plugin, plugin_names
 from longhaul.core.settings import Setting, Settings
 
@@ -61,7 +71,7 @@ class ReplayConfig:
     empty buffer and differs from the uninterrupted one."""
 
     def __post_init__(self) -> None:
-        _check_limits(self, "learn.replay.", _REPLAY_LIMITS)
+        check_ranges(self, "learn.replay", _REPLAY_RANGES, finite=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +128,7 @@ class OnPolicyConfig:
     """What is kept of earlier rollouts and learned from again."""
 
     def __post_init__(self) -> None:
-        self.validate()
-
-    def validate(self) -> None:
-        """Raise a ConfigError that names the first value out of range."""
-        _check_limits(self, "learn.", _LIMITS)
+        check_ranges(self, "learn", _RANGES, finite=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,47 +153,19 @@ class VTraceConfig(OnPolicyConfig):
     """The learner."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    """The range of a number, and its wording."""
-
-    words: str
-    low: float
-    high: float = math.inf
-
-
-_COUNT = _Limits("at least 1", low=1)
-_SHARE = _Limits("between 0 and 1", low=0, high=1)
-_BETA = _Limits("at least 0 and below 1", low=0, high=math.nextafter(1.0, 0.0))
-_POSITIVE = _Limits("above 0", low=math.ulp(0.0))
-_NOT_NEGATIVE = _Limits("0 or more", low=0)
-
-_LIMITS = {
-    "n_epochs minibatch_size accumulate max_bad_updates max_bad_rollouts": _COUNT,
-    "gamma gae_lambda vtrace_lambda": _SHARE,
-    "adam_beta1 adam_beta2": _BETA,
-    "learning_rate clip_range adam_epsilon rho_bar c_bar": _POSITIVE,
-    "clip_range_vf target_kl ent_coef vf_coef max_grad_norm weight_decay": _NOT_NEGATIVE,
-    "reward_clip": _NOT_NEGATIVE,
+_BETA = Bounds("at least 0 and below 1", low=0, high=math.nextafter(1.0, 0.0))
+_RANGES: Ranges = {
+    AT_LEAST_1: "n_epochs minibatch_size accumulate max_bad_updates max_bad_rollouts",
+    SHARE: "gamma gae_lambda vtrace_lambda",
+    _BETA: "adam_beta1 adam_beta2",
+    ABOVE_0: "learning_rate clip_range adam_epsilon rho_bar c_bar",
+    AT_LEAST_0: "clip_range_vf target_kl ent_coef vf_coef max_grad_norm weight_decay reward_clip",
 }
-_REPLAY_LIMITS = {
-    "capacity interval batch batches": _COUNT,
-    "memory_megabytes length cut_room warm_up weight policy_weight": _NOT_NEGATIVE,
-    "alpha beta peak": _SHARE,
+_REPLAY_RANGES: Ranges = {
+    AT_LEAST_1: "capacity interval batch batches",
+    AT_LEAST_0: "memory_megabytes length cut_room warm_up weight policy_weight",
+    SHARE: "alpha beta peak",
 }
-
-
-def _check_limits(
-    config: OnPolicyConfig | ReplayConfig, prefix: str, limits: Mapping[str, _Limits]
-) -> None:
-    by_name = {name: limit for names, limit in limits.items() for name in names.split()}
-    for one in fields(config):
-        value, limit = getattr(config, one.name), by_name.get(one.name)
-        is_finite = not isinstance(value, float) or math.isfinite(value)
-        if not is_finite or (limit is not None and not limit.low <= value <= limit.high):
-            words = ["" if is_finite else "a finite number", "" if limit is None else limit.words]
-            wanted = " ".join(filter(None, words))
-            raise ConfigError(f"{prefix}{one.name} = {value!r} must be {wanted}")
 
 
 _DEFAULTS = PPOConfig()
@@ -292,3 +270,50 @@ def foreign_keys(kind: type[OnPolicyConfig]) -> frozenset[str]:
     """
     known = {one.name for other in CONFIGS.values() for one in fields(other)}
     return frozenset(known - {one.name for one in fields(kind)})
+
+
+METRICS = (
+    Metric(
+        "train/approx_kl",
+        "mean KL divergence from the policy that acted, in the last epoch",
+        "nats",
+    ),
+    Metric("train/clip_fraction", "share of probability ratios outside PPO's clip range"),
+    Metric("train/entropy_loss", "minus the mean entropy of the policy", "nats"),
+    Metric("train/epochs_run", "epochs started before `target_kl` stopped them"),
+    Metric("train/explained_variance", "share of the targets' variance the values explain"),
+    Metric("train/td_error_p50", "median distance of values from their targets"),
+    Metric("train/td_error_p90", "90th percentile of the distances of values from their targets"),
+    Metric("train/td_error_p99", "99th percentile of the distances of values from their targets"),
+    Metric("train/policy_gradient_loss", "the policy's part of the loss"),
+    Metric("train/value_loss", "mean squared error of the values"),
+    Metric("train/loss", "the weighted sum of all terms"),
+    Metric("train/grad_norm", "mean gradient norm before clipping"),
+    Metric("train/learning_rate", "learning rate used, reduced after a rollback"),
+    Metric("train/clip_range", "PPO's clip range"),
+    Metric("train/n_updates", "optimizer steps since the run began"),
+    Metric("train/vtrace_rho_mean", "mean clipped importance weight"),
+    Metric("train/vtrace_rho_clip_fraction", "share of importance weights above their bound"),
+    Metric("train/aux_<loss>", "one of the policy's own losses, weighted by setting loss.<loss>"),
+    Metric("policy/<measure>", "a measurement the policy itself makes"),
+    Metric("replay/capacity", "transitions that can be kept for replay", "steps"),
+    Metric("replay/size", "transitions that are kept", "steps"),
+    Metric("replay/fill", "size as a share of the capacity"),
+    Metric("replay/pushed_total", "transitions kept since the run began, overwritten ones too"),
+    Metric("replay/samples_total", "samples drawn since the run began"),
+    Metric("replay/batch_mean", "mean number of steps to learn from in a sample", "steps"),
+    Metric("replay/unique_ratio", "distinct sequences in the last sample, as a share of all"),
+    Metric("replay/unique_ratio_mean", "mean of that share over all samples"),
+    Metric("replay/priority_mean", "mean priority of the kept sequences"),
+    Metric("replay/priority_p50", "median of the priorities"),
+    Metric("replay/priority_p90", "90th percentile of the priorities"),
+    Metric("replay/priority_p99", "99th percentile of the priorities"),
+    Metric("replay/policy_loss", "the policy's part of the replay loss, importance-weighted"),
+    Metric("replay/value_loss", "the values' part of the replay loss, importance-weighted"),
+    Metric("replay/td_error", "mean distance of replayed values from their V-trace targets"),
+    Metric("replay/weight_mean", "mean importance weight of the replayed steps, at most 1"),
+    Metric("replay/rho_mean", "mean clipped ratio of the present policy to the one that acted"),
+    Metric("replay/rho_clip_fraction", "share of importance ratios above `learn.rho_bar`"),
+    Metric("fault/skipped_updates", "optimizer steps of this rollout that were not finite"),
+    Metric("fault/rollbacks", "1 if the weights were restored to those before this rollout"),
+)

@@ -15,13 +15,38 @@ from longhaul.core.policy import Policy
 from longhaul.core.rollout import Rollout
 from longhaul.core.state import State
 from longhaul.learn.config import OnPolicyConfig
-from longhaul.learn.distributed import SINGLE, LearnerGroup, add_up_gradients
 from longhaul.learn.losses import Loss, LossTerm
-from longhaul.learn.metrics import Tally
+from longhaul.learn.minibatches import SINGLE, LearnerGroup, add_up_gradients
 
 _BACK_OFF = 0.5
 _RECOVERY = 1.1
 _SAVED = ("bad_updates", "bad_rollouts", "fault", "learning_rate_factor")
+
+
+class Tally:
+    """Collects measurements of one rollout's minibatches and averages them once, at the end.
+
+    Averaging per minibatch would take several small operations per metric and wait for the device.
+    """
+
+    def __init__(self) -> None:
+        self._measured: dict[str, list[Tensor]] = {}
+
+    def add(self, name: str, measured: Tensor) -> None:
+        """Add measurements of a metric: one, or one per step."""
+        self._measured.setdefault(name, []).append(measured.reshape(-1))
+
+    def forget(self, name: str) -> None:
+        """Drop the measurements of a metric."""
+        self._measured.pop(name, None)
+
+    def means(self) -> dict[str, float]:
+        """Return the mean of each metric; one that is not finite is absent."""
+        if not self._measured:
+            return {}
+        means = [torch.cat(parts).float().mean() for parts in self._measured.values()]
+        named = zip(self._measured, torch.stack(means).tolist(), strict=True)
+        return {name: mean for name, mean in named if math.isfinite(mean)}
 
 
 class AdamW:

@@ -21,7 +21,6 @@ from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Settings
 from longhaul.learn.base import Learner
 from longhaul.learn.config import CLIP_RANGE, GAMMA, VF_COEF, PPOConfig
-from longhaul.learn.distributed import mean_by
 from longhaul.learn.losses import (
     approximate_kl,
     clipped_surrogate,
@@ -31,7 +30,7 @@ from longhaul.learn.losses import (
     policy_terms,
     value_error,
 )
-from longhaul.learn.minibatches import Minibatch, RolloutBatches
+from longhaul.learn.minibatches import Minibatch, RolloutBatches, mean_by
 from longhaul.learn.returns import Trajectory, gae
 
 _KL = "train/approx_kl"

@@ -19,7 +19,6 @@ from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Settings
 from longhaul.learn.base import Learner
 from longhaul.learn.config import VF_COEF, VTraceConfig
-from longhaul.learn.distributed import normalized_by
 from longhaul.learn.losses import (
     approximate_kl,
     policy_measures,
@@ -27,7 +26,7 @@ from longhaul.learn.losses import (
     value_error,
     vtrace_policy_gradient,
 )
-from longhaul.learn.minibatches import VTraceBatch, VTraceInputs
+from longhaul.learn.minibatches import VTraceBatch, VTraceInputs, normalized_by
 
 
 class VTrace(Learner[VTraceBatch]):

@@ -25,8 +25,7 @@ from longhaul.nets.encoder import (
     module_name,
 )
 from longhaul.nets.heads import GaussianHead, Head, ValueHead, action_head
-from longhaul.nets.recurrent import Gru, Lstm, NoCore, SequenceCore
-from longhaul.nets.transformer import Transformer
+from longhaul.nets.recurrent import Gru, Lstm, NoCore, SequenceCore, Transformer
 
 
 class ActorCritic(Policy):

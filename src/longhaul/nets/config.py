@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
+from longhaul.core.config import ABOVE_0, AT_LEAST_1, Ranges, check_ranges
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.metrics import Metric
 from longhaul.core.spaces import EnvSpec
@@ -25,11 +26,12 @@ class PolicyConfig:
     """The generic actor-critic: a trunk, perhaps a memory, and heads for policy and value."""
 
     trunk: str = "auto"
-    """How observations are read. `auto` takes `nature` for images large enough and `mlp` for the
-    rest; `impala` is the residual network, slower and often better on images; `lean` has two small
-    convolutions, for images of tiles and for speed; `module:Class` is a class of your own, an
-    `nn.Module` that turns observations into features, or a whole `Policy`. Images are uint8 parts
-    of shape channels x height x width; parts that are not images go through the MLP."""
+    """How observations are read. `auto` takes `nature` for images of 36x36 pixels and more, `lean`
+    for smaller ones down to 5x5, and `mlp` for the rest; `impala` is the residual network, slower
+    and often better on images; `lean` has two small convolutions, for images of tiles and for
+    speed; `module:Class` is your class, an `nn.Module` that turns observations into features, or a
+    whole `Policy`. Images are uint8 parts of shape channels x height x width; parts that are not
+    images go through the MLP."""
     hidden: tuple[int, ...] = (64, 64)
     """Sizes of the MLP's layers, for the observation's parts that are not images."""
     activation: Activation = "tanh"
@@ -77,31 +79,19 @@ class PolicyConfig:
                 f"policy.trunk: there is no choice {self.trunk!r}{suggestion(self.trunk, kinds)} "
                 f"(choices: {', '.join(kinds)}, or module:Class)"
             )
-        sizes = {
-            **{f"hidden[{index}]": size for index, size in enumerate(self.hidden)},
-            **{f"joint[{index}]": size for index, size in enumerate(self.joint)},
-            "image_features": self.image_features,
-            "impala_width": self.impala_width,
-            "core_size": self.core_size,
-            "core_layers": self.core_layers,
-            "core_heads": self.core_heads,
-            "memory_length": self.memory_length,
-        }
-        for name, size in sizes.items():
-            if size < 1:
-                raise ConfigError(f"policy.{name} = {size} must be at least 1")
+        check_ranges(self, "policy", _RANGES)
         if self.core == "transformer" and self.core_size % self.core_heads:
             raise ConfigError(
                 f"policy.core_heads = {self.core_heads} does not divide "
                 f"policy.core_size = {self.core_size}"
             )
-        for name, number in (
-            ("noise_scale", self.noise_scale),
-            ("observation_clip", self.observation_clip),
-        ):
-            if not number > 0:
-                raise ConfigError(f"policy.{name} = {number} must be greater than 0")
 
+
+_RANGES: Ranges = {
+    AT_LEAST_1: "hidden joint image_features impala_width core_size core_layers core_heads "
+    "memory_length",
+    ABOVE_0: "noise_scale observation_clip",
+}
 
 METRICS = (Metric("policy/std", "mean standard deviation of continuous actions"),)
 

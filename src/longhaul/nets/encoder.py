@@ -21,6 +21,8 @@ from longhaul.nets.recurrent import SequenceCore
 BYTE_SCALE = 1.0 / 255.0
 SMALLEST = {"nature": NATURE_MINIMUM}
 """The least height and width of an image for trunks that cannot read all."""
+SMALLEST_TILES = 5
+"""Height and width from which on an image has neighbors worth a convolution."""
 SMALLEST_PICTURE = 16
 """Height and width from which on an array is taken for a picture."""
 MOST_CHANNELS = 4
@@ -38,7 +40,7 @@ def image_parts(parts: Mapping[str, Part], config: PolicyConfig) -> tuple[str, .
     smallest = {name: min(parts[name].shape[1:]) for name in images}
     match config.trunk:
         case "auto":
-            return tuple(name for name in images if smallest[name] >= NATURE_MINIMUM)
+            return tuple(name for name in images if smallest[name] >= SMALLEST_TILES)
         case "nature" | "impala" | "lean":
             if not images:
                 raise ConfigError(
@@ -81,12 +83,7 @@ def _unlike_image(part: Part) -> str:
         )
     if len(shape) != 3 or sorted(shape)[1] < SMALLEST_PICTURE:
         return ""
-    if is_bytes:
-        return (
-            f"is smaller than {NATURE_MINIMUM}x{NATURE_MINIMUM}, so it is read by an MLP; "
-            "set policy.trunk = 'impala'"
-        )
-    if min(shape) <= MOST_CHANNELS:
+    if not is_bytes and min(shape) <= MOST_CHANNELS:
         return f"is {part.dtype}, so it is read by an MLP; return it as uint8 from 0 to 255"
     return ""
 
@@ -212,7 +209,7 @@ def _image_network(part: Part, config: PolicyConfig, noise_scale: float) -> nn.M
         return ImpalaCnn(
             shape, outputs=config.image_features, width=config.impala_width, noise_scale=noise_scale
         )
-    if config.trunk == "lean":
+    if config.trunk == "lean" or (config.trunk == "auto" and min(height, width) < NATURE_MINIMUM):
         return LeanCnn(shape, outputs=config.image_features, noise_scale=noise_scale)
     return NatureCnn(shape, outputs=config.image_features, noise_scale=noise_scale)
 

@@ -1,21 +1,14 @@
-"""Config of checkpoints, logs and trackers."""
+"""Config of what a run keeps and shows: checkpoints, logs, trackers, report."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
+from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, PART, Ranges, check_ranges
 from longhaul.core.errors import ConfigError
 
 TrackerName = Literal["tensorboard", "wandb", "mlflow"]
-
-
-def require_least(table: str, config: object, **least: float) -> None:
-    """Raise for the first of these keys of a table that is below its least value."""
-    for name, low in least.items():
-        value = getattr(config, name)
-        if not value >= low:
-            raise ConfigError(f"{table}.{name} = {value!r} must be at least {low}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +47,14 @@ class CheckpointConfig:
     """Disk space that must be free in addition to twice the size of the checkpoint."""
 
     def __post_init__(self) -> None:
-        require_least(
-            "checkpoint",
-            self,
-            every_iterations=0,
-            every_seconds=0,
-            keep_last=1,
-            keep_best=0,
-            keep_spread=0,
-            reserve_megabytes=0,
-        )
-        if not 0 < self.most_share <= 1:
-            raise ConfigError(
-                f"checkpoint.most_share = {self.most_share!r} must be above 0 and at most 1"
-            )
+        check_ranges(self, "checkpoint", _CHECKPOINT_RANGES)
+
+
+_CHECKPOINT_RANGES: Ranges = {
+    AT_LEAST_0: "every_iterations every_seconds keep_best keep_spread reserve_megabytes",
+    AT_LEAST_1: "keep_last",
+    PART: "most_share",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +76,7 @@ class LogConfig:
     """Time between two samples of the memory and CPU of all processes; 0 turns it off."""
 
     def __post_init__(self) -> None:
-        require_least("log", self, rotate_megabytes=0, table_seconds=0, resource_seconds=0)
+        check_ranges(self, "log", {AT_LEAST_0: "rotate_megabytes table_seconds resource_seconds"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +105,47 @@ class TrackConfig:
     rest."""
 
     def __post_init__(self) -> None:
-        require_least("track", self, histogram_seconds=0, queue=1, patience_seconds=0)
+        check_ranges(
+            self, "track", {AT_LEAST_0: "histogram_seconds patience_seconds", AT_LEAST_1: "queue"}
+        )
         if len(set(self.to)) < len(self.to):
             raise ConfigError(f"track.to = {list(self.to)} names a tracker twice")
+
+
+EPISODES = ("worst", "median", "best")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportConfig:
+    """Settings of the `[report]` table: plots, films and reports."""
+
+    at_end: bool = True
+    """Write plots, a report and a notebook when training ends."""
+    films: tuple[str, ...] = ("median", "worst")
+    """Episodes of the final evaluation to film at the end: `worst`, `median`, `best`."""
+    film_evaluations: int = 0
+    """Number of worst episodes to film of every evaluation during training; the flag
+    `--capture-video` films one."""
+
+    film_closely: int = 0
+    """Steps of an episode that are filmed one by one; later steps are shown four times as
+    fast. 0 shows the whole episode at one speed."""
+
+    snapshots: int = 0
+    """Checkpoints spread over the run to show side by side when training ends, each at the same
+    step of the same episode; 0 turns it off. `checkpoint.keep_spread` keeps them."""
+    snapshot_step: int = 100
+    """The step of the episode that snapshots show."""
+    snapshot_seed: int = 42
+    """The seed of the episode that snapshots show."""
+
+    study: int = 6
+    """For tasks that study their policies: episodes of the final evaluation to replay for the study
+    when training ends; 0 turns it off."""
+
+    def __post_init__(self) -> None:
+        numbers = "study film_evaluations film_closely snapshots snapshot_step snapshot_seed"
+        check_ranges(self, "report", {AT_LEAST_0: numbers})
+        for name in self.films:
+            if name not in EPISODES:
+                raise ConfigError(f"report.films holds {name!r}; there are {', '.join(EPISODES)}")

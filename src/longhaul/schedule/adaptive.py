@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from longhaul.core.config import ABOVE_0, AT_LEAST_0, AT_LEAST_1, PART, check_ranges
 from longhaul.core.control import Decision, View, WritesOne
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment, Setting
@@ -78,11 +79,8 @@ class Adaptive(WritesOne):
                 f"schedule.{self.name}.limits = {list(self.limits)} must hold 1, where the scale "
                 "begins, and nothing below 0"
             )
-        if not 0 < self.rate <= 1 or self.window < 1 or self.cooldown < 0 or not self.finish > 0:
-            raise ConfigError(
-                f"schedule.{self.name} needs a rate in (0, 1], a window of at least 1, a cooldown "
-                "of 0 or more and a finish above 0"
-            )
+        ranges = {PART: "rate", AT_LEAST_1: "window", AT_LEAST_0: "cooldown", ABOVE_0: "finish"}
+        check_ranges(self, f"schedule.{self.name}", ranges)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -184,10 +182,7 @@ class Nudge(WritesOne):
 
     def __post_init__(self) -> None:
         _check_intervals(self.name, band=self.band, limits=self.limits)
-        if not 0 < self.rate <= 1:
-            raise ConfigError(f"schedule.{self.name}.rate = {self.rate} is not in (0, 1]")
-        if self.window < 1:
-            raise ConfigError(f"schedule.{self.name}.window = {self.window} is below 1")
+        check_ranges(self, f"schedule.{self.name}", {PART: "rate", AT_LEAST_1: "window"})
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, AT_LEAST_2, Ranges, check_ranges
 from longhaul.core.control import Decision, View, WritesOne
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment, Setting
@@ -44,6 +45,13 @@ class Assessment:
         return tuple(verdict for verdict in self.success if not verdict.holds)
 
 
+_RANGES: Ranges = {
+    AT_LEAST_2: "stages",
+    AT_LEAST_1: "patience",
+    AT_LEAST_0: "tolerance freeze success_freeze lock_until",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Gate(WritesOne):
     """Raise a stage after repeated success, hold it after a failure, lower it after several.
@@ -80,15 +88,7 @@ class Gate(WritesOne):
     def __post_init__(self) -> None:
         if not self.success:
             raise ConfigError(f"schedule.{self.name} has no success criterion, so it never opens")
-        if self.stages < 2:
-            raise ConfigError(f"schedule.{self.name}.stages = {self.stages} must be at least 2")
-        if self.patience < 1:
-            raise ConfigError(f"schedule.{self.name}.patience = {self.patience} is below 1")
-        if min(self.tolerance, self.freeze, self.success_freeze, self.lock_until) < 0:
-            raise ConfigError(
-                f"schedule.{self.name} has a negative tolerance, freeze, success_freeze or "
-                "lock_until"
-            )
+        check_ranges(self, f"schedule.{self.name}", _RANGES)
 
     @property
     def criteria(self) -> tuple[Criterion, ...]:

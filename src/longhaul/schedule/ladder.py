@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Generic
 
+from longhaul.core.config import AT_LEAST_1, check_ranges
 from longhaul.core.control import Decision, View, WritesOne
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment, Setting, T
@@ -66,8 +67,7 @@ class Ladder(WritesOne, Generic[T]):
             )
         if any(not lower <= upper for lower, upper in pairwise(self.at)):
             raise ConfigError(f"{where}.at = {list(self.at)} does not ascend")
-        if self.patience < 1:
-            raise ConfigError(f"{where}.patience = {self.patience} is below 1")
+        check_ranges(self, where, {AT_LEAST_1: "patience"})
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -92,6 +92,11 @@ class Schedule:
         return self._settings
 
     @property
+    def writers(self) -> dict[str, str]:
+        """The name of the controller that writes each setting."""
+        return {setting: one.name for one in self.controllers for setting in one.writes}
+
+    @property
     def metrics(self) -> Metrics:
         """What the controllers measured in the last step, for the recorder."""
         return self._metrics

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from longhaul.core.config import AT_LEAST_1, SHARE, check_ranges
 from longhaul.core.control import Decision, View
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment, Setting, SettingValue
@@ -223,10 +224,7 @@ class StartQueue:
                     f"{where}: category {stage.category!r} becomes part of metric names and may "
                     "contain only letters, digits, _ and -"
                 )
-        if self.batch < 1 or self.warn_patience < 1:
-            raise ConfigError(f"{where}: batch and warn_patience must be at least 1")
-        if not 0 <= self.warn_ratio <= 1:
-            raise ConfigError(f"{where}.warn_ratio = {self.warn_ratio} is not in [0, 1]")
+        check_ranges(self, where, {AT_LEAST_1: "batch warn_patience", SHARE: "warn_ratio"})
 
     def _label(self, index: int) -> str:
         return self.stages[index].label or f"stage {index + 1}"

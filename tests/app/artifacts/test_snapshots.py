@@ -78,5 +78,5 @@ def test_what_cannot_be_shown_is_said(tmp_path: Path) -> None:
         (path / "manifest.json").unlink()
     with pytest.raises(CheckpointError, match="no checkpoint yet"):
         snapshot_run(Run(run), REQUEST)
-    with pytest.raises(ConfigError, match=r"report\.snapshots = -1 cannot be negative"):
+    with pytest.raises(ConfigError, match=r"report\.snapshots = -1 must be at least 0"):
         small_config("gym:CartPole-v1", "report.snapshots=-1")

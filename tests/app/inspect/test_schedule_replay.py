@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.app.inspect.schedule_replay import Replayed, recorded_moves, replay
+from longhaul.app.inspect.replay import Replayed, recorded_moves, replay
 from longhaul.core.control import Progress, View
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Settings

@@ -28,7 +28,7 @@ from tests.envs.gymnasium_fakes import fake_id
         ("CartPole-v7", {}, "'CartPole-v7' is not known"),
         ("LunarLander-v2", {}, "LunarLander-v3"),
         ("Cart Pole!", {}, "'Cart Pole!' cannot be made: Malformed"),
-        ("Unheard/Of-v0", {}, "name your own env 'module:Name-v0'"),
+        ("Qxqxq/Zwzwz-v0", {}, "name your own env 'module:Name-v0'"),
         ("ALE/Nothing-v5", {}, "atari:Nothing"),
         ("no_such_module:Thing-v0", {}, "module 'no_such_module', which was not found; put the "),
         ("minigrid:Thing-v0", {}, "`pip install minigrid`"),

@@ -77,6 +77,16 @@ def test_images_come_channel_first(shape: tuple[int, ...], kept: tuple[int, ...]
     np.testing.assert_array_equal(row["obs"], expected)
 
 
+def test_planes_of_flags_are_images_of_black_and_white() -> None:
+    flags = np.random.default_rng(3).random((10, 10, 10)) < 0.5
+    space = spaces.Box(0, 1, flags.shape, np.bool_)  # type: ignore[arg-type]
+    row = written(space, flags)["obs"]
+    assert row.dtype == np.uint8
+    np.testing.assert_array_equal(row, 255 * np.moveaxis(flags, -1, 0))
+    with pytest.raises(EnvError, match="float64"):
+        written(space, flags * 0.5)
+
+
 def test_a_float_array_of_an_images_shape_is_not_turned() -> None:
     assert ObservationLayout(spaces.Box(0, 1, (8, 8, 3))).parts["obs"] == Part((8, 8, 3))
 

@@ -12,8 +12,7 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.rollout import Bootstrap, Rollout
 from longhaul.learn.config import ReplayConfig
 from longhaul.learn.replay.plan import ReplayLayout, ReplayPlan, item
-from longhaul.learn.replay.ring import Array, Ring
-from longhaul.learn.replay.sequences import cut_up
+from longhaul.learn.replay.ring import Array, Ring, cut_up
 from tests.learn.fakes import random_rollout
 
 PER_STEP = (

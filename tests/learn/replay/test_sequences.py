@@ -7,7 +7,7 @@ import torch
 
 from longhaul.core.errors import ConfigError
 from longhaul.core.rollout import Rollout
-from longhaul.learn.replay.sequences import cut_up, sequence_length
+from longhaul.learn.replay.ring import cut_up, sequence_length
 from tests.learn.fakes import random_rollout
 
 PER_STEP = ("action", "log_prob", "value", "reward", "terminated", "truncated", "started", "active")

@@ -16,6 +16,7 @@ from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Settings
 from longhaul.learn.config import (
     LEARNING_RATE,
+    METRICS,
     REPLAY_POLICY_WEIGHT,
     REPLAY_WEIGHT,
     VF_COEF,
@@ -23,7 +24,6 @@ from longhaul.learn.config import (
     PPOConfig,
     ReplayConfig,
 )
-from longhaul.learn.metrics import METRICS
 from longhaul.learn.ppo import PPO
 from longhaul.learn.replay.buffer import PrioritizedReplay, ReplaySample
 from longhaul.learn.replay.sum_tree import Indices, Weights

@@ -58,7 +58,7 @@ def test_the_map_is_seen_only_if_asked_for() -> None:
         ("options.max_steps=6000", "at most 5000"),
         ("options.character=monk", "mon-hum-neu-mal"),
         ("options.map.size=8", "must be odd"),
-        ("options.frozen_penalty=-1.0", "cannot be negative"),
+        ("options.frozen_penalty=-1.0", "must be at least 0"),
         ("options.eval_episodes=0", "at least 1"),
         ("options.max_stepz=3", "did you mean 'options.max_steps'"),
     ],

@@ -15,8 +15,7 @@ from longhaul.envs.config import EnvConfig
 from longhaul.hints.advisor import HintsConfig
 from longhaul.learn.config import CONFIG_KEYS, OnPolicyConfig, PPOConfig
 from longhaul.nets.config import PolicyConfig
-from longhaul.report.style import ReportConfig
-from longhaul.runs.config import CheckpointConfig, LogConfig, TrackConfig
+from longhaul.runs.config import CheckpointConfig, LogConfig, ReportConfig, TrackConfig
 from longhaul.runs.monitor.resources import WatchConfig
 from longhaul.schedule.schedule import Follows
 from longhaul.tasks.kind import TaskKind

@@ -21,7 +21,7 @@ from longhaul.core.errors import ConfigError, ResourceError
 from longhaul.core.system import keep_freed_memory, processor
 from longhaul.core.task import Task
 from longhaul.learn.replay.plan import ReplayLayout, ReplayPlan, item
-from longhaul.learn.replay.sequences import sequence_length
+from longhaul.learn.replay.ring import sequence_length
 
 MEGABYTE = 1 << 20
 

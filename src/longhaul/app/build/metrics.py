@@ -12,7 +12,7 @@ from longhaul.core.metrics import Metric
 from longhaul.core.task import Task
 from longhaul.engine.config import METRICS as LOOP_METRICS
 from longhaul.engine.config import TIMINGS as LOOP_TIMINGS
-from longhaul.learn.metrics import METRICS as LEARN_METRICS
+from longhaul.learn.config import METRICS as LEARN_METRICS
 from longhaul.nets.config import METRICS as POLICY_METRICS
 from longhaul.runs.logs.jsonl import SCHEMA
 from longhaul.runs.monitor.resources import METRICS as RESOURCE_METRICS

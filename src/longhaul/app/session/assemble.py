@@ -138,8 +138,7 @@ def assemble(session: Session, given: Sequence[RunListener] = ()) -> BuiltRun:
         "summary": summary,
         "hints": hints,
     }
-    writers = {name: one.name for one in schedule.controllers for name in one.writes}
-    users = ListenerGroup(given, writers=writers, notify=notify)
+    users = ListenerGroup(given, writers=schedule.writers, notify=notify)
     if given:
         stateful["listeners"] = users
     if replay is not None:

@@ -3,6 +3,7 @@
 Observations become float32 or keep their integer dtype; one-hot for discrete ones. Images (uint8
 of three axes whose last is the smallest) are turned from height, width, channel to channel,
 height, width, which is what convolutions take; images that come channel-first stay as they are.
+Planes of flags (bool of three axes, as MinAtar's) are images too, whose bytes are 0 and 255.
 """
 
 from __future__ import annotations
@@ -118,13 +119,21 @@ def _part(space: spaces.Space[Any]) -> Part:
 
 
 def _box_dtype(space: spaces.Box) -> str:
+    if _is_flags(space):
+        return "uint8"
     given = np.dtype(space.dtype).name
     return given if given in _KEPT_DTYPES else _WIDENED_DTYPES.get(given, "float32")
 
 
 def _is_image(space: spaces.Box) -> bool:
     shape = space.shape
+    if _is_flags(space):
+        return True
     return space.dtype == np.uint8 and len(shape) == 3 and shape[2] < min(shape[:2])
+
+
+def _is_flags(space: spaces.Box) -> bool:
+    return space.dtype == np.bool_ and len(space.shape) == 3
 
 
 def _channels_first(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -134,6 +143,8 @@ def _channels_first(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _leaf_writer(leaf: Leaf, row: Array) -> Writer:
     match leaf.space:
+        case spaces.Box() if _is_flags(leaf.space):
+            return _flags_writer(leaf, row.transpose(1, 2, 0))
         case spaces.Box():
             target = row.transpose(1, 2, 0) if _is_image(leaf.space) else row
             return _array_writer(leaf, target.reshape(()) if leaf.space.shape == () else target)
@@ -164,6 +175,17 @@ def _array_writer(leaf: Leaf, row: Array) -> Writer:
                 f"but its space declares {leaf.space.dtype}"
             )
         row[...] = value
+
+    return write
+
+
+def _flags_writer(leaf: Leaf, row: Array) -> Writer:
+    flags = np.zeros(row.shape, np.bool_)
+    write_flags = _array_writer(leaf, flags)
+
+    def write(value: Any) -> None:
+        write_flags(value)
+        np.multiply(flags, np.uint8(255), out=row)
 
     return write
 

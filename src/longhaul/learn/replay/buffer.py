@@ -16,8 +16,7 @@ from longhaul.core.seeds import generator_state, restore_generator
 from longhaul.core.state import State
 from longhaul.learn.config import ReplayConfig
 from longhaul.learn.replay.plan import Item, ReplayLayout, ReplayPlan, item
-from longhaul.learn.replay.ring import Ring
-from longhaul.learn.replay.sequences import cut_up, sequence_length
+from longhaul.learn.replay.ring import Ring, cut_up, sequence_length
 from longhaul.learn.replay.sum_tree import Indices, SumTree, Weights
 
 LEAST_PRIORITY = 1e-5  # of a sequence with anything to learn, however well it was predicted

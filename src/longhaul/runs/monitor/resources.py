@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import psutil
 
+from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, Ranges, check_ranges
 from longhaul.core.errors import LonghaulError
 from longhaul.core.metrics import Metric, Metrics
-from longhaul.runs.config import require_least
 from longhaul.runs.lock import Clocks
 from longhaul.runs.logs.jsonl import LogWriter, encode_row
 from longhaul.runs.monitor.heartbeat import Background
@@ -271,15 +271,11 @@ class WatchConfig:
     """Stacks of slow steps are written at most once within this time."""
 
     def __post_init__(self) -> None:
-        require_least(
-            "watch",
-            self,
-            heartbeat_seconds=0,
-            least_seconds=0,
-            first_seconds=0,
-            factor=1,
-            slow_step_seconds=0,
-            slow_factor=1,
-            slow_steps=1,
-            slow_window_seconds=0,
-        )
+        check_ranges(self, "watch", _RANGES)
+
+
+_RANGES: Ranges = {
+    AT_LEAST_0: "heartbeat_seconds least_seconds first_seconds slow_step_seconds "
+    "slow_window_seconds",
+    AT_LEAST_1: "factor slow_factor slow_steps",
+}

@@ -73,7 +73,7 @@ def push_picture(
             out[y, x] = np.uint8(np.rint(sums[x]))
 
 
-class Game:
+class Emulator:
     """One console with the cartridge in it; writes pictures into the stack it is bound to."""
 
     def __init__(self, path: Path, options: AtariOptions) -> None:
@@ -213,7 +213,7 @@ class GamesFactory:
     @staticmethod
     def of(name: str, path: Path, options: AtariOptions) -> GamesFactory:
         """Return the factory of a game; it is loaded once to read its actions."""
-        actions = Game(path, options).actions
+        actions = Emulator(path, options).actions
         spec = EnvSpec(
             id=f"atari:{name}",
             observation={"obs": Part((options.stack, options.size, options.size), "uint8")},
@@ -222,12 +222,12 @@ class GamesFactory:
         )
         return GamesFactory(path, options, spec)
 
-    def __call__(self, count: int) -> Games:
+    def __call__(self, count: int) -> Emulators:
         """Return `count` games."""
-        return Games(self, count)
+        return Emulators(self, count)
 
 
-class Games:
+class Emulators:
     """A batch of games behind the `BatchedEnv` protocol; one row each.
 
     A row that lost a life is terminated and away for one step; then it plays on.
@@ -235,7 +235,7 @@ class Games:
 
     def __init__(self, factory: GamesFactory, count: int) -> None:
         self._spec = factory.spec
-        self._games = [Game(factory.path, factory.options) for _ in range(count)]
+        self._games = [Emulator(factory.path, factory.options) for _ in range(count)]
         self._over = np.zeros(count, np.bool_)
         self._slots: StepBuffers
         self.bind(StepBuffers.allocate(self._spec, count))

@@ -9,12 +9,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from longhaul.core.config import ABOVE_0, AT_LEAST_0, AT_LEAST_1, SHARE, check_ranges
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting
 from longhaul.schedule.start_queue import LowWarning
 from longhaul.tasks.fish.hard_starts.files import Applied, StageSpec, with_reinjections
 from longhaul.tasks.fish.hard_starts.laps import LapRules
-from longhaul.tasks.fish.training.options import TrainingOptions, demand, lowered
+from longhaul.tasks.fish.training.options import TrainingOptions, lowered
 from longhaul.tasks.fish.world.starts import VelocityRange
 
 
@@ -61,10 +62,8 @@ class TailOptions:
     """Iterations in a row before the warning."""
 
     def __post_init__(self) -> None:
-        where = "options.tail"
-        demand(where, 0, iterations=self.iterations, per_iteration=self.per_iteration)
-        demand(where, 0, force_reset_steps=self.force_reset_steps)
-        demand(where, 1, warn_patience=self.warn_patience)
+        lengths = "iterations per_iteration force_reset_steps"
+        check_ranges(self, "options.tail", {AT_LEAST_0: lengths, AT_LEAST_1: "warn_patience"})
         if not self.warn_ratio <= 1:
             raise ConfigError(f"options.tail.warn_ratio = {self.warn_ratio} must be at most 1")
         if self.path and self.stages:
@@ -147,11 +146,6 @@ SCHOOL_SIZE: Setting[int] = Setting(
 )
 
 
-def _demand_between(name: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        raise ConfigError(f"options.{name} = {value} must be between {low} and {high}")
-
-
 @dataclass(frozen=True, slots=True)
 class FishStartOptions:
     """How an episode begins."""
@@ -184,16 +178,9 @@ class FishStartOptions:
     are drawn again."""
 
     def __post_init__(self) -> None:
-        _demand_between("start.escape_boost_speed", self.escape_boost_speed, 0.0, 1.0)
-        demand(
-            "options.start",
-            0,
-            escape_jitter=self.escape_jitter,
-            spawn_jitter=self.spawn_jitter,
-            pre_roll_steps=self.pre_roll_steps,
-            pre_roll_angle_jitter=self.pre_roll_angle_jitter,
-            pre_roll_speed_jitter=self.pre_roll_speed_jitter,
-        )
+        jitters = "escape_jitter spawn_jitter pre_roll_angle_jitter pre_roll_speed_jitter"
+        ranges = {SHARE: "escape_boost_speed", AT_LEAST_0: f"{jitters} pre_roll_steps"}
+        check_ranges(self, "options.start", ranges)
         _demand_sectors("heading_bias", self.heading_bias, ceiling=360.0)
         _demand_sectors("pre_roll_speed_bias", self.pre_roll_speed_bias)
         for cell in self.joint_bias:
@@ -217,12 +204,8 @@ class PredatorOptions:
     """Top speed of a homing predator; fish reach 2."""
 
     def __post_init__(self) -> None:
-        demand("options.predator", 1, count=self.count)
-        demand("options.predator", 0, homing=self.homing)
-        if not self.homing_speed > 0:
-            raise ConfigError(
-                f"options.predator.homing_speed = {self.homing_speed} must be above 0"
-            )
+        ranges = {AT_LEAST_1: "count", AT_LEAST_0: "homing", ABOVE_0: "homing_speed"}
+        check_ranges(self, "options.predator", ranges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,9 +220,7 @@ class NeighborOptions:
     """Number of nearest neighbors whose mean offset is shown; this many count as full density."""
 
     def __post_init__(self) -> None:
-        demand("options.neighbors", 1, average_count=self.average_count)
-        if not self.radius > 0:
-            raise ConfigError(f"options.neighbors.radius = {self.radius} must be above 0")
+        check_ranges(self, "options.neighbors", {AT_LEAST_1: "average_count", ABOVE_0: "radius"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +242,9 @@ class FishRewardOptions:
     """Reward for neighbors that swim away."""
 
     def __post_init__(self) -> None:
-        _demand_between("reward.density_target", self.density_target, 0.0, 1.0)
-        demand("options.reward", 0, density_penalty=self.density_penalty)
+        check_ranges(
+            self, "options.reward", {SHARE: "density_target", AT_LEAST_0: "density_penalty"}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,10 +285,8 @@ class FishOptions:
     """Discs that fish and predators bounce off: `[[x, y, radius], ...]`."""
 
     def __post_init__(self) -> None:
-        demand(
-            "options", 1, fish=self.fish, time_limit=self.time_limit, short_limit=self.short_limit
-        )
-        _demand_between("short_share", self.short_share, 0.0, 1.0)
+        ranges = {AT_LEAST_1: "fish time_limit short_limit", SHARE: "short_share"}
+        check_ranges(self, "options", ranges)
         for x, y, radius in self.obstacles:
             if not (radius > 0 and (x * x + y * y) ** 0.5 + radius < 10):
                 raise ConfigError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from longhaul.core.config import AT_LEAST_0, check_ranges
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics, Panel
@@ -32,11 +33,7 @@ class GymOptions:
     """Cut episodes after so many steps; 0 keeps the environment's own limit."""
 
     def __post_init__(self) -> None:
-        if self.max_episode_steps < 0:
-            raise ConfigError(
-                f"options.max_episode_steps = {self.max_episode_steps} cannot be negative; "
-                "0 keeps the environment's own limit"
-            )
+        check_ranges(self, "options", {AT_LEAST_0: "max_episode_steps"})
 
 
 def check_argument(argument: str) -> None:

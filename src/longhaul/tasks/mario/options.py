@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, PART, SHARE, Ranges, check_ranges
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting
 from longhaul.tasks.mario.game.movies import parse_script
@@ -26,6 +27,18 @@ FRONTIER_SHARE: Setting[float] = Setting(
     low=0.0,
     high=1.0,
 )
+
+
+_START_RANGES: Ranges = {
+    SHARE: "share fresh_floor frontier_share memory",
+    AT_LEAST_1: "frontier_bins bin_pixels places_per_bin",
+    AT_LEAST_0: "least_back",
+}
+_HELP_RANGES: Ranges = {
+    AT_LEAST_0: "first_iterations bootstrap_after patience plateau_after plateau_rest",
+    AT_LEAST_1: "plateau_window iterations",
+    PART: "share",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +67,12 @@ class StartOptions:
     """Whether the share falls as more of the fresh episodes clear their stage, or is constant."""
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("share", self.share),
-            ("fresh_floor", self.fresh_floor),
-            ("frontier_share", self.frontier_share),
-            ("memory", self.memory),
-        ):
-            if not 0 <= value <= 1:
-                raise ConfigError(f"options.starts.{name} = {value} must be between 0 and 1")
+        check_ranges(self, "options.starts", _START_RANGES)
         if self.share + self.fresh_floor > 1 + 1e-9:
             raise ConfigError(
                 f"options.starts.share = {self.share} leaves less than "
                 f"options.starts.fresh_floor = {self.fresh_floor} for fresh starts"
             )
-        for name, number in (
-            ("frontier_bins", self.frontier_bins),
-            ("bin_pixels", self.bin_pixels),
-            ("places_per_bin", self.places_per_bin),
-        ):
-            if number < 1:
-                raise ConfigError(f"options.starts.{name} = {number} must be at least 1")
-        if self.least_back < 0:
-            raise ConfigError(f"options.starts.least_back = {self.least_back} must be 0 or more")
 
     @property
     def is_on(self) -> bool:
@@ -110,23 +107,7 @@ class HelpOptions:
     """Share of the episodes that then begin with it."""
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("first_iterations", self.first_iterations, 0),
-            ("bootstrap_after", self.bootstrap_after, 0),
-            ("patience", self.patience, 0),
-            ("plateau_after", self.plateau_after, 0),
-            ("plateau_window", self.plateau_window, 1),
-            ("plateau_rest", self.plateau_rest, 0),
-            ("iterations", self.iterations, 1),
-        ):
-            if value < least:
-                raise ConfigError(
-                    f"options.schedule.help.{name} = {value} must be at least {least}"
-                )
-        if not 0 < self.share <= 1:
-            raise ConfigError(
-                f"options.schedule.help.share = {self.share} must be above 0 and at most 1"
-            )
+        check_ranges(self, "options.schedule.help", _HELP_RANGES)
 
     @property
     def is_on(self) -> bool:
@@ -154,11 +135,7 @@ class StageOptions:
                 f"options.schedule.stages.order = {self.order!r} is neither 'drawn' nor "
                 "'curriculum'"
             )
-        if not (0 < self.threshold <= 1 and 0 <= self.old_weight <= 1):
-            raise ConfigError(
-                "options.schedule.stages.threshold must be above 0 and at most 1, old_weight "
-                f"between 0 and 1, not {self.threshold} and {self.old_weight}"
-            )
+        check_ranges(self, "options.schedule.stages", {PART: "threshold", SHARE: "old_weight"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +169,7 @@ class MarioOptions(GameOptions):
     def __post_init__(self) -> None:
         # `super()` without arguments does not work in a dataclass with slots.
         GameOptions.__post_init__(self)
-        for name, value in (
-            ("final_episodes", self.final_episodes),
-            ("rehearsal_episodes", self.rehearsal_episodes),
-        ):
-            if value < 1:
-                raise ConfigError(f"options.{name} = {value} must be at least 1")
+        check_ranges(self, "options", {AT_LEAST_1: "final_episodes rehearsal_episodes"})
         if self.training_sticky and not self.sticky <= self.training_sticky <= MOST_STICKY:
             raise ConfigError(
                 f"options.training_sticky = {self.training_sticky} must be 0 or between "

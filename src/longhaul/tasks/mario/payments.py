@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, check_ranges
 from longhaul.core.env import Array, StepBuffers
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting, Settings
@@ -116,11 +117,8 @@ class RewardOptions:
                 raise ConfigError(f"options.reward.{name} = {value} must be a finite number")
             if name in NOT_NEGATIVE and value < 0:
                 raise ConfigError(f"options.reward.{name} = {value} must be 0 or more")
-        if self.milestone_every < 1 or self.early_iterations < 0:
-            raise ConfigError(
-                "options.reward.milestone_every must be at least 1 and early_iterations 0 or more, "
-                f"not {self.milestone_every} and {self.early_iterations}"
-            )
+        ranges = {AT_LEAST_1: "milestone_every", AT_LEAST_0: "early_iterations"}
+        check_ranges(self, "options.reward", ranges)
 
     def first_value(self, name: str) -> float:
         """Return what the setting of this name begins with."""

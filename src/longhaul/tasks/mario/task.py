@@ -194,7 +194,7 @@ def summarize(episodes: Sequence[Episode]) -> Metrics:
 
 TASK = TaskKind(
     name="mario",
-    summary="Super Mario Bros., stage by stage, on a console of our own",
+    summary="Super Mario Bros., stage by stage, on the NES console that comes with longhaul",
     options=MarioOptions,
     build=build,
     examples=("mario",),

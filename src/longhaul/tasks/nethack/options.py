@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
+from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, check_ranges
 from longhaul.core.errors import ConfigError
 from longhaul.tasks.nethack.policy.options import PolicyOptions
 from longhaul.tasks.nethack.policy.phases import PhaseOptions
@@ -68,10 +69,7 @@ class NetHackGameOptions:
                 f"options.character = {self.character!r}: use role, race, alignment and gender, "
                 "as in mon-hum-neu-mal, or @"
             )
-        if self.frozen_penalty < 0:
-            raise ConfigError(
-                f"options.frozen_penalty = {self.frozen_penalty} is a cost: it cannot be negative"
-            )
+        check_ranges(self, "options", {AT_LEAST_0: "frozen_penalty"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +88,7 @@ class NetHackOptions(NetHackGameOptions):
 
     def __post_init__(self) -> None:
         NetHackGameOptions.__post_init__(self)
-        if self.eval_episodes < 1:
-            raise ConfigError(f"options.eval_episodes = {self.eval_episodes} must be at least 1")
+        check_ranges(self, "options", {AT_LEAST_1: "eval_episodes"})
 
     def game(self) -> NetHackGameOptions:
         """Return the options a worker needs: the game without its player."""

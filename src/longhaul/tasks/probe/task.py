@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, AT_LEAST_2, check_ranges
 from longhaul.core.env import Episode, SingleEnvs
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.metrics import Metric, Metrics, Panel
@@ -34,14 +35,8 @@ class ProbeOptions:
     """chase: steps after which an episode is cut."""
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("cues", self.cues, 2),
-            ("delay", self.delay, 0),
-            ("walkers", self.walkers, 1),
-            ("time_limit", self.time_limit, 1),
-        ):
-            if value < least:
-                raise ConfigError(f"options.{name} must be at least {least}, not {value}")
+        ranges = {AT_LEAST_2: "cues", AT_LEAST_1: "walkers time_limit", AT_LEAST_0: "delay"}
+        check_ranges(self, "options", ranges)
 
 
 def build(request: TaskRequest) -> Task:

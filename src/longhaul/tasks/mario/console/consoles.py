@@ -35,8 +35,8 @@ from longhaul.tasks.mario.console.layout import (
     WIDTH,
     P,
     T,
+    console_stamp,
 )
-from longhaul.tasks.mario.console.native import console_stamp
 from longhaul.tasks.mario.console.picture import (
     Picture,
     PictureKind,

@@ -6,7 +6,11 @@ the row is a snapshot; writing it back is a restore.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+
+from longhaul.envs.native.jit import kernel_stamp
 
 RAM = 0
 """2048 bytes of work memory, $0000-$07FF for the program."""
@@ -99,3 +103,8 @@ WIDTH = 256
 
 VERTICAL, HORIZONTAL = range(2)
 """How the two screens are mirrored: side by side, or one above the other."""
+
+
+def console_stamp() -> int:
+    """Return a number that differs when the text of any module of this folder does."""
+    return kernel_stamp(sorted(Path(__file__).parent.glob("*.py")))

@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from longhaul.tasks.mario.console.native import console_stamp
+from longhaul.tasks.mario.console.layout import console_stamp
 from longhaul.tasks.mario.console.translate import translate
 
 CODE_GENERATION = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, AT_LEAST_2, Ranges, check_ranges
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting
 
@@ -95,26 +96,17 @@ class PolicyOptions:
     """Outputs of the memory."""
 
     def __post_init__(self) -> None:
-        if self.experts < 2:
-            raise ConfigError(f"options.policy.experts = {self.experts} must be at least 2")
+        check_ranges(self, "options.policy", _RANGES)
         if self.graph_size % self.graph_heads:
             raise ConfigError(
                 f"options.policy.graph_heads = {self.graph_heads} does not divide "
                 f"options.policy.graph_size = {self.graph_size}"
             )
-        if self.rule_boost < 0:
-            raise ConfigError(f"options.policy.rule_boost = {self.rule_boost} cannot be negative")
-        sizes = {
-            "graph_size": self.graph_size,
-            "graph_heads": self.graph_heads,
-            "state_size": self.state_size,
-            "router_size": self.router_size // 2,
-            "expert_size": self.expert_size,
-            "critic_size": self.critic_size // 2,
-            "map_channels": self.map_channels,
-            "map_features": self.map_features,
-            "core_size": self.core_size,
-        }
-        for name, size in sizes.items():
-            if size < 1:
-                raise ConfigError(f"options.policy.{name} is too small for a network")
+
+
+_RANGES: Ranges = {
+    AT_LEAST_0: "rule_boost",
+    AT_LEAST_1: "graph_size graph_heads state_size expert_size map_channels map_features core_size",
+    # The second layers of router and critic have half of it.
+    AT_LEAST_2: "experts router_size critic_size",
+}

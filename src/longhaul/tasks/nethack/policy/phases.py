@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, assert_never
 
+from longhaul.core.config import ABOVE_0, AT_LEAST_0, check_ranges
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment
 from longhaul.schedule.phases import Phase, Phases
@@ -168,12 +169,8 @@ class PhaseOptions:
     """The third phase."""
 
     def __post_init__(self) -> None:
-        if self.easing < 0:
-            raise ConfigError(f"options.phases.easing = {self.easing} cannot be negative")
-        if not self.learning_rate_factor > 0:
-            raise ConfigError(
-                f"options.phases.learning_rate_factor = {self.learning_rate_factor} must be above 0"
-            )
+        ranges = {AT_LEAST_0: "easing", ABOVE_0: "learning_rate_factor"}
+        check_ranges(self, "options.phases", ranges)
         if self.warm_up.start != 0:
             raise ConfigError("options.phases.warm_up.start must be 0: a run begins with it")
 
