@@ -62,7 +62,7 @@ def boot_id() -> str:
     """Return a name for the time since the last boot, where the system has one.
 
     Elsewhere only the start of a process shows that its pid was reused: the time of the last boot
-    is not usable, because it moves with the clock.
+    cannot serve as one, because it moves with the clock.
     """
     path = Path("/proc/sys/kernel/random/boot_id")
     return path.read_text().strip() if is_linux() and path.exists() else "unknown"
