@@ -14,7 +14,7 @@ pytestmark = pytest.mark.thorough
 
 SMALL = (
     "--no-report", "--num-envs", "4", "--total-timesteps", "600", "--set", "collect.num_steps=32",
-    "--set", "evaluate.final_episodes=2", "--set", "env.check_seeds=false",
+    "--set", "evaluate.final_episodes=2", "--set", "env.check_seeds=false", "--device", "cpu",
 )  # fmt: skip
 LINE = r"KeyError: 'ball' at zoo\.py:\d+ in may_raise"
 
