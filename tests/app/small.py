@@ -32,8 +32,11 @@ def small_config(task: str = CARTPOLE, *overrides: str) -> RunConfig:
 
 def small(*overrides: str) -> tuple[str, ...]:
     """Return the small configuration with changes; its length is counted in one way."""
-    is_in_iterations = any(one.startswith("total_iterations=") for one in overrides)
-    base = [one for one in SMALL if not (is_in_iterations and one.startswith("total_timesteps="))]
+    others = ("total_iterations=", "total_episodes=")
+    is_counted_otherwise = any(one.startswith(others) for one in overrides)
+    base = [
+        one for one in SMALL if not (is_counted_otherwise and one.startswith("total_timesteps="))
+    ]
     return (*base, *overrides)
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from longhaul.core.control import Decision, Progress, View
+from longhaul.core.control import Decision, Progress, RunLength, View
 from longhaul.core.env import Episode
 from longhaul.core.metrics import Metrics
 from longhaul.core.parts import Event
@@ -18,7 +18,7 @@ from longhaul.core.settings import Setting, Settings
 from longhaul.core.state import State
 from longhaul.engine.collector import RolloutCollector
 from longhaul.engine.loop import Parts, train
-from longhaul.engine.stop import after_iterations, after_steps, first_of
+from longhaul.engine.stop import after_iterations, at_the_end, first_of
 from longhaul.engine.summary import StageTimer, Summary
 from longhaul.runs.recorder import Recorder
 from longhaul.schedule.schedule import Schedule
@@ -222,7 +222,7 @@ def test_progress_counts_what_was_collected(run: Run) -> None:
 
 def test_the_run_stops_for_the_reason_that_comes_first(run: Run) -> None:
     steps = run.rollout.env_steps
-    until = first_of(after_iterations(9), after_steps(2 * steps))
+    until = first_of(after_iterations(9), at_the_end(RunLength(2 * steps)))
     assert train(run.parts, run.settings, until) == "total_timesteps reached"
     assert len(run.recorder.records) == 2
 

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from longhaul.core.control import Progress
+from longhaul.core.control import Progress, RunLength
 from longhaul.core.errors import ConfigError
 from longhaul.engine.config import CollectConfig, EvaluateConfig
-from longhaul.engine.stop import FINISHED, after_iterations, after_steps, first_of
+from longhaul.engine.stop import LENGTHS, after_iterations, at_the_end, first_of, is_end
 
 
-@pytest.mark.parametrize(("steps", "reason"), [(99, None), (100, FINISHED), (130, FINISHED)])
-def test_a_run_ends_once_its_steps_are_taken(steps: int, reason: str | None) -> None:
-    assert after_steps(100)(Progress(3, steps, 5)) == reason
+@pytest.mark.parametrize("key", ["total_timesteps", "total_iterations", "total_episodes"])
+@pytest.mark.parametrize("done", [99, 100, 130])
+def test_a_run_ends_once_its_length_is_done(key: str, done: int) -> None:
+    counter = {"total_timesteps": "env_steps", "total_iterations": "iteration"}
+    progress = replace(Progress(1, 1, 1), **{counter.get(key, "episodes"): done})
+    reason = at_the_end(RunLength(**{key: 100}))(progress)
+    assert reason == (None if done < 100 else f"{key} reached")
+    assert reason is None or is_end(reason)
+
+
+def test_only_the_length_itself_ends_a_run() -> None:
+    assert set(LENGTHS) == {
+        f"total_{unit} reached" for unit in ("timesteps", "iterations", "episodes")
+    }
+    assert not is_end("the patience was reached")
 
 
 def test_a_run_may_end_after_iterations() -> None:
@@ -35,7 +49,7 @@ def test_the_first_condition_with_a_reason_gives_it() -> None:
 
 def test_without_a_reason_the_run_goes_on() -> None:
     assert first_of()(Progress()) is None
-    assert first_of(lambda p: None, after_steps(10))(Progress()) is None
+    assert first_of(lambda p: None, at_the_end(RunLength(10)))(Progress()) is None
 
 
 @pytest.mark.parametrize(

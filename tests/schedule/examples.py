@@ -35,6 +35,7 @@ def settings() -> Settings:
 CONTROLLERS: tuple[Controller[Any], ...] = (
     Ramp("ramp", RATE, start=0.5, end=0.01, shape="cosine", along="env_steps", finish=2000),
     Ramp("warm", RATE, start=0.5, along="run", warm_up=0.3, start_factor=0.1, total=3000),
+    Ramp("by_games", RATE, start=0.5, along="run_episodes", finish=0.5, total=300),
     Nudge("nudge", WEIGHT, SCORE, band=(0.2, 0.4), limits=(0.1, 0.9), rate=0.3, window=3),
     Adaptive(
         "adaptive",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from docs.tools.fields import field_docs
 
-from longhaul.core.control import Controller
+from longhaul.core.control import Controller, Progress, RunLength
 from longhaul.core.errors import ConfigError
 from longhaul.schedule.adaptive import Nudge
 from longhaul.schedule.config import KINDS, build_controllers
@@ -94,7 +94,7 @@ when = { metric = "eval/score", comparison = ">", threshold = 0.5, window = 3 }
 
 def test_every_kind_is_read_from_toml() -> None:
     tables = tomllib.loads(ALL_KINDS)["schedule"]
-    assert build_controllers(tables, settings(), run_steps=5000) == (
+    assert build_controllers(tables, settings(), run=RunLength(5000)) == (
         Ramp("lr", RATE, start=0.1, shape="cosine", warm_up=0.05, total=5000),
         Nudge("weight", WEIGHT, SCORE, band=(0.2, 0.4), limits=(0.0, 1.0)),
         StartQueue(
@@ -147,8 +147,15 @@ RAMP: dict[str, object] = {
 
 
 def test_a_total_of_ones_own_goes_before_the_length_of_the_run() -> None:
-    (ramp,) = build_controllers([RAMP], settings(), run_steps=7)
+    (ramp,) = build_controllers([RAMP], settings(), run=RunLength(7))
     assert ramp == Ramp("lr", RATE, start=0.1, total=100)
+
+
+def test_shares_of_a_run_in_episodes_are_of_its_episodes() -> None:
+    table = {key: value for key, value in RAMP.items() if key != "total"}
+    (ramp,) = build_controllers([table], settings(), run=RunLength(7, total_episodes=40))
+    assert ramp == Ramp("lr", RATE, start=0.1, along="run_episodes", total=40)
+    assert ramp.value_at(Progress(1, env_steps=10**9, episodes=10)) == pytest.approx(0.075)
 
 
 def test_an_unknown_kind_suggests_the_nearest() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sized
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from longhaul.core.metrics import Metrics
 from longhaul.core.settings import Assignment, Setting, Settings
@@ -38,6 +38,44 @@ class Progress:
             self.episodes + len(rollout.episodes),
         )
 
+
+@dataclass(frozen=True, slots=True)
+class RunLength:
+    """How long a run is trained: counted in episodes or iterations if given, else in steps."""
+
+    total_timesteps: int = 0
+    total_iterations: int = 0
+    total_episodes: int = 0
+
+    @property
+    def unit(self) -> Literal["steps", "iterations", "episodes"]:
+        """What the length is counted in."""
+        if self.total_episodes:
+            return "episodes"
+        return "iterations" if self.total_iterations else "steps"
+
+    @property
+    def total(self) -> int:
+        """The length; 0 if it is unknown."""
+        return self.total_episodes or self.total_iterations or self.total_timesteps
+
+    @property
+    def key(self) -> str:
+        """The config key that holds the length."""
+        return {"steps": "total_timesteps"}.get(self.unit, f"total_{self.unit}")
+
+    def done(self, progress: Progress) -> int:
+        """Return how much of the length is done, in its unit."""
+        if self.total_episodes:
+            return progress.episodes
+        return progress.iteration if self.total_iterations else progress.env_steps
+
+    def share(self, progress: Progress) -> float | None:
+        """Return how much is done, from 0 to 1; None if no end is known."""
+        return min(self.done(progress) / self.total, 1.0) if self.total else None
+
+
+UNKNOWN_LENGTH = RunLength()
 
 S = TypeVar("S")
 

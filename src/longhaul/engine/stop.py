@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from longhaul.core.control import Progress
+from longhaul.core.control import Progress, RunLength
 
 Until = Callable[[Progress], str | None]
 
-FINISHED = "total_timesteps reached"
-FINISHED_ITERATIONS = "total_iterations reached"
+LENGTHS = tuple(f"{key} reached" for key in RunLength.__dataclass_fields__)
+"""The reason for the end of a run, by the key that holds its length."""
 BY_LISTENER = "ended by the listener"
 
 
 def is_end(reason: str) -> bool:
     """Whether a run that stopped for this reason has come to its end."""
-    return reason in (FINISHED, FINISHED_ITERATIONS) or reason.startswith(BY_LISTENER)
+    return reason in LENGTHS or reason.startswith(BY_LISTENER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +32,15 @@ class Outcome:
         return is_end(self.reason)
 
 
-def after_steps(total: int) -> Until:
-    """Stop once `total` steps were taken."""
-    return lambda progress: FINISHED if progress.env_steps >= total else None
-
-
 def after_iterations(total: int) -> Until:
     """Stop once `total` iterations were made."""
     return lambda progress: f"{total} iterations made" if progress.iteration >= total else None
 
 
-def at_the_end(*, steps: int, iterations: int) -> Until:
-    """Stop after this many iterations, or after this many steps if `iterations` is 0."""
-    if not iterations:
-        return after_steps(steps)
-    return lambda progress: FINISHED_ITERATIONS if progress.iteration >= iterations else None
+def at_the_end(length: RunLength) -> Until:
+    """Stop after this length."""
+    reached = f"{length.key} reached"
+    return lambda progress: reached if length.done(progress) >= length.total else None
 
 
 def first_of(*conditions: Until) -> Until:

@@ -295,13 +295,15 @@ def commands(run: RunData) -> list[tuple[str, str]]:
     path = shlex.quote(str(run.directory.path))
     task = shlex.quote(record.task)
     config = shlex.quote(str(run.directory.config))
-    further = int(run.last.get("env_steps", 0)) * 2
-    is_longer = run.state.status == "finished" and not run.config.get("total_iterations")
-    going_on = (
-        ("train it for longer", f"longhaul resume {path} --total-timesteps {further}")
-        if is_longer and further
-        else ("continue it", f"longhaul resume {path}")
-    )
+    going_on = ("continue it", f"longhaul resume {path}")
+    if run.state.status == "finished" and not run.config.get("total_iterations"):
+        if further := 2 * int(run.config.get("total_episodes", 0)):
+            more = f"--set total_episodes={further}"
+        else:
+            further = int(run.last.get("env_steps", 0)) * 2
+            more = f"--total-timesteps {further}"
+        if further:
+            going_on = ("train it for longer", f"longhaul resume {path} {more}")
     return [
         ("train the same again", f"longhaul train {task} --config {config} --name again"),
         going_on,

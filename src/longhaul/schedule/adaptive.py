@@ -69,7 +69,7 @@ class Adaptive(WritesOne):
     line_waits: bool = False
     """Whether the line stands still while the metric is outside its band."""
     total: int = 0
-    """Env steps of the whole run, needed along `run`; the run's own length if left out."""
+    """Length of the whole run, needed along `run`; the run's own length if left out."""
 
     def __post_init__(self) -> None:
         check_axis(self.name, self.along, self.total)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from longhaul.core.config import field_types, flatten
-from longhaul.core.control import Controller
+from longhaul.core.control import UNKNOWN_LENGTH, Controller, RunLength
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.metrics import Metric, setting_suggestion
 from longhaul.core.plugins import find_plugin, plugin_names
@@ -20,7 +20,7 @@ from longhaul.schedule.adaptive import Adaptive, Nudge
 from longhaul.schedule.gate import Gate
 from longhaul.schedule.ladder import Ladder
 from longhaul.schedule.phases import Phases
-from longhaul.schedule.ramp import Ramp
+from longhaul.schedule.ramp import Ramp, share_axis
 from longhaul.schedule.start_queue import StartQueue
 
 KINDS: Mapping[str, type] = {
@@ -64,29 +64,29 @@ METRICS = (
 
 
 def build_controllers(
-    tables: Sequence[Mapping[str, object]], settings: Settings, *, run_steps: int | None = None
+    tables: Sequence[Mapping[str, object]], settings: Settings, *, run: RunLength = UNKNOWN_LENGTH
 ) -> tuple[Controller[Any], ...]:
-    """Return the controllers the tables describe; `run_steps` is the length of the whole run.
+    """Return the controllers the tables describe; `run` is the length in steps or episodes.
 
     A controller is its own config: settings are written by name, assignments as a table from
     setting to value, and everything else as the controller's fields are declared.
     """
     return tuple(
-        _build_controller(table, settings, number=number, run_steps=run_steps)
+        _build_controller(table, settings, number=number, run=run)
         for number, table in enumerate(tables, start=1)
     )
 
 
 def _build_controller(
-    table: Mapping[str, object], settings: Settings, *, number: int, run_steps: int | None
+    table: Mapping[str, object], settings: Settings, *, number: int, run: RunLength
 ) -> Controller[Any]:
     name = table.get("name")
     where = f"schedule.{name}" if isinstance(name, str) and name else f"schedule[{number}]"
     kind = table.get("kind")
     found = find_controller(kind, f"{where}.kind")
     values = {key: value for key, value in table.items() if key != "kind"}
-    if _along(found, values) == "run":
-        values.setdefault("total", run_steps or 0)
+    if _along(found, values) == "run" and "total" not in values:
+        values |= {"along": share_axis(run), "total": run.total}
     controller: Controller[Any] = _build(found, values, settings, where)
     return controller
 

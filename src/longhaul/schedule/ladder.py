@@ -41,7 +41,7 @@ class Ladder(WritesOne, Generic[T]):
     along: Axis = "env_steps"
     """What `at` is counted in."""
     total: int = 0
-    """Env steps of the whole run, needed along `run`; the run's own length if left out."""
+    """Length of the whole run, needed along `run`; the run's own length if left out."""
     when: Criterion | None = None
     """Climb once this holds, instead of at points; `by_stage` counts the rungs from 0."""
     patience: int = 1

@@ -47,7 +47,7 @@ class Phases(Stateless):
     along: Axis = "env_steps"
     """What the phases are counted in."""
     total: int = 0
-    """Env steps of the whole run, needed along `run`; the run's own length if left out."""
+    """Length of the whole run, needed along `run`; the run's own length if left out."""
     scale: float = 1.0
     """Factor of every start and length; a short run can then see all phases."""
     only: str = ""

@@ -6,16 +6,18 @@ import math
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from longhaul.core.control import Decision, NoState, Progress, Stateless, View, WritesOne
+from longhaul.core.control import Decision, NoState, Progress, RunLength, Stateless, View, WritesOne
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment, Setting
 
-Axis = Literal["env_steps", "iterations", "episodes", "run"]
-"""Counted work, or `run`: the share of the whole run's env steps, from 0 to 1."""
+Axis = Literal["env_steps", "iterations", "episodes", "run", "run_episodes"]
+"""Counted work, or a share of the whole run from 0 to 1: `run` of its env steps, `run_episodes` of
+its episodes. `run` stands for `run_episodes` if the run's length is in episodes."""
+SHARES = ("run", "run_episodes")
 
 
 def position(progress: Progress, along: Axis, total: int) -> float:
-    """Return how far the run has come along an axis; only `run` uses `total`."""
+    """Return how far the run has come along an axis; only shares of the run use `total`."""
     match along:
         case "env_steps":
             return progress.env_steps
@@ -25,17 +27,24 @@ def position(progress: Progress, along: Axis, total: int) -> float:
             return progress.episodes
         case "run":
             return min(1.0, progress.env_steps / total)
+        case "run_episodes":
+            return min(1.0, progress.episodes / total)
         case _:
             assert_never(along)
 
 
 def check_axis(name: str, along: Axis, total: int) -> None:
     """Refuse a share of a run whose length is unknown."""
-    if along == "run" and total < 1:
+    if along in SHARES and total < 1:
         raise ConfigError(
-            f"schedule.{name} runs along = 'run', so it needs total, the run's env steps; "
-            f"total = {total}"
+            f"schedule.{name} runs along = {along!r}, so it needs total, the run's "
+            f"{'env steps' if along == 'run' else 'episodes'}; total = {total}"
         )
+
+
+def share_axis(length: RunLength) -> Axis:
+    """Return the axis along which shares of a run of this length are counted."""
+    return "run_episodes" if length.unit == "episodes" else "run"
 
 
 def between(start: float, end: float, share: float) -> float:
@@ -55,7 +64,7 @@ def words(along: Axis, place: float) -> str:
             return f"iteration {place:.0f}"
         case "episodes":
             return f"episode {place:.0f}"
-        case "run":
+        case "run" | "run_episodes":
             return f"{place:.1%} of the run"
         case _:
             assert_never(along)
@@ -85,7 +94,7 @@ class Ramp(Stateless, WritesOne):
     start_factor: float = 0.0
     """The warm-up leads in a straight line from `start_factor * start` to `start`."""
     total: int = 0
-    """Env steps of the whole run, needed along `run`; the run's own length if left out."""
+    """Length of the whole run, needed along `run`; the run's own length if left out."""
 
     def __post_init__(self) -> None:
         check_axis(self.name, self.along, self.total)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from longhaul.core.control import RunLength
 from longhaul.core.task import Task
 from longhaul.envs.config import EnvConfig
 from longhaul.nets.config import PolicyConfig
@@ -20,6 +21,8 @@ class RunPlan:
     """0: the run's length is counted in steps."""
     total_timesteps: int = 0
     """Steps of the whole run, over all environments; 0 if it is not known."""
+    total_episodes: int = 0
+    """0: the run's length is not counted in episodes."""
     evaluate_every: int = 0
     """Iterations between two evaluations; 0: none during training."""
     suite: str = ""
@@ -28,6 +31,11 @@ class RunPlan:
     """Whether every evaluation plays other episodes."""
     ent_coef: float = 0.0
     """The learner's entropy weight at the beginning."""
+
+    @property
+    def length(self) -> RunLength:
+        """How long the run is."""
+        return RunLength(self.total_timesteps, self.total_iterations, self.total_episodes)
 
     def evaluated(self) -> tuple[int, ...]:
         """Return the iterations after which an evaluation is due, as far as they are known."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from longhaul.core.control import Progress, RunLength
 from longhaul.core.errors import ConfigError
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.logs.follow import LogFollower, signature
@@ -20,7 +21,14 @@ from longhaul.runs.reader import RunState, read_run
 from longhaul.web.curves import RunCurves
 from longhaul.web.events import RunEvents
 from longhaul.web.files import SMALL_FILE, RunsFolder, read_small
-from longhaul.web.summary import STUCK_SECONDS, Goal, RunStatus, RunSummary, read_goal, run_status
+from longhaul.web.summary import (
+    STUCK_SECONDS,
+    RunStatus,
+    RunSummary,
+    read_length,
+    run_status,
+    seconds_left,
+)
 
 MOST_OPEN = 24
 MOST_OPEN_BYTES = 80 * 1024 * 1024
@@ -75,7 +83,7 @@ class IndexedRun:
     directory: RunDirectory
     summary: RunSummary
     state: RunState | None = None
-    goal: Goal = field(default_factory=Goal)
+    length: RunLength = field(default_factory=RunLength)
     seen: tuple[object, ...] = ()
     problem: str = ""
 
@@ -182,6 +190,7 @@ class RunIndex:
     def _entry(self, name: str, run: IndexedRun, now: float) -> dict[str, Any]:
         state, line = run.state, run.summary.line
         iteration, steps, episodes = line.counters
+        progress = Progress(int(iteration), int(steps), int(episodes))
         found: dict[str, Any] = {
             "id": name,
             "status": "failed",
@@ -200,7 +209,7 @@ class RunIndex:
             "measured_by": line.measure.metric,
             "spark": line.spark,
             "spark_of": line.spark_of,
-            "share": run.goal.share(steps=steps, iteration=iteration),
+            "share": run.length.share(progress),
         }
         if state is None:
             return found
@@ -218,7 +227,7 @@ class RunIndex:
                 "stage": state.beat.stage,
                 "beat": state.beat.wall,
                 "fps": state.beat.rates.get("time/fps"),
-                "left": run.goal.seconds_left(state.beat, steps=steps, iteration=iteration),
+                "left": seconds_left(run.length, state.beat, progress),
             }
         return found
 
@@ -263,7 +272,7 @@ def _look(run: IndexedRun) -> None:
     if any(_is_odd(path, one) for path, one in pairs):
         run.state, run.problem = None, "its files are links, pipes or too large"
         return
-    run.goal = read_goal(read_small(directory.config) or b"")
+    run.length = read_length(read_small(directory.config) or b"")
     try:
         run.state, run.problem = read_run(directory), ""
     except ConfigError as error:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from longhaul.core.control import Progress, RunLength
 from longhaul.runs.directory import RunDirectory, Status
 from longhaul.runs.logs.follow import LogFollower, Row, only, signature
 from longhaul.runs.monitor.heartbeat import Beat
@@ -209,34 +210,18 @@ SPEEDS = ("time/session_fps", "time/fps")
 """Rates by which the rest is estimated, the steadier one first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """How long a run is to be trained; iterations count if there are any."""
-
-    total_timesteps: int = 0
-    total_iterations: int = 0
-
-    def share(self, *, steps: float, iteration: float) -> float | None:
-        """Return how much is done, from 0 to 1; None if no end is known."""
-        done, total = (
-            (iteration, self.total_iterations)
-            if self.total_iterations
-            else (steps, self.total_timesteps)
-        )
-        return min(done / total, 1.0) if total > 0 else None
-
-    def seconds_left(self, beat: Beat, *, steps: float, iteration: float) -> float | None:
-        """Return how long the rest takes at the speed of this session; None if it is unknown."""
-        share = self.share(steps=steps, iteration=iteration)
-        speed = next((beat.rates[name] for name in SPEEDS if beat.rates.get(name)), 0.0)
-        if not share or speed <= 0:
-            return None
-        return steps * (1 - share) / share / speed
+def seconds_left(length: RunLength, beat: Beat, progress: Progress) -> float | None:
+    """Return how long the rest takes at the speed of this session; None if it is unknown."""
+    share = length.share(progress)
+    speed = next((beat.rates[name] for name in SPEEDS if beat.rates.get(name)), 0.0)
+    if not share or speed <= 0:
+        return None
+    return progress.env_steps * (1 - share) / share / speed
 
 
-def read_goal(config: bytes) -> Goal:
+def read_length(config: bytes) -> RunLength:
     """Return the training length of a config; empty if it is damaged."""
     try:
-        return msgspec.convert(tomllib.loads(config.decode()), Goal)
+        return msgspec.convert(tomllib.loads(config.decode()), RunLength)
     except (msgspec.ValidationError, ValueError, RecursionError):
-        return Goal()
+        return RunLength()

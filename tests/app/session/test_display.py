@@ -15,13 +15,13 @@ from longhaul.app.session.display import (
     choose_display,
 )
 from longhaul.app.session.live import LivePanel
-from longhaul.core.control import Progress
+from longhaul.core.control import Progress, RunLength
 
 METRICS = {"rollout/ep_rew_mean": 20.25, "time/session_fps": 12_345.6, "train/approx_kl": 0.01}
 
 
 def show(display: Display, *, iterations: int) -> None:
-    display.open("gym:CartPole-v1  runs/x", total=400)
+    display.open("gym:CartPole-v1  runs/x", length=RunLength(400))
     for number in range(1, iterations + 1):
         display.stage("collect")
         display.write(Progress(number, number * 100, number), METRICS)
@@ -48,7 +48,7 @@ def test_plain_lines_show_every_iteration_when_there_is_time() -> None:
 def test_a_run_past_its_end_is_never_more_than_whole() -> None:
     stream = io.StringIO()
     lines = PlainLines(stream)
-    lines.open("x", total=64)
+    lines.open("x", length=RunLength(64))
     lines.write(Progress(1, 96), {})
     assert stream.getvalue().endswith("96 steps (100 %)\n")
 
@@ -129,7 +129,7 @@ def test_a_mistake_in_what_is_shown_is_not_taken_for_a_closed_output() -> None:
 def test_a_long_stage_shows_how_many_episodes_are_over() -> None:
     stream = io.StringIO()
     lines = PlainLines(stream, seconds=0.0)
-    lines.open("x", total=64)
+    lines.open("x", length=RunLength(64))
     lines.advance("final evaluation", 3, 50)
     assert stream.getvalue().endswith("final evaluation: 3 of 50 episodes\n")
     stream = io.StringIO()
@@ -146,7 +146,7 @@ def test_a_long_stage_shows_how_many_episodes_are_over() -> None:
 def test_a_long_stage_writes_no_more_lines_than_training_does() -> None:
     stream = io.StringIO()
     lines = PlainLines(stream, seconds=1e9)
-    lines.open("x", total=64)
+    lines.open("x", length=RunLength(64))
     for done in range(50):
         lines.advance("final evaluation", done, 50)
     assert len(stream.getvalue().splitlines()) == 2

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from longhaul.app.session.live import SPARKS, LivePanel, sparkline
-from longhaul.core.control import Progress
+from longhaul.core.control import Progress, RunLength
 
 METRICS = {
     "rollout/ep_rew_mean": 177.25,
@@ -28,7 +28,7 @@ def shown(width: int, *, iterations: int = 3) -> list[str]:
     """Return the lines of the panel as it is left on the screen."""
     console = Console(file=io.StringIO(), width=width, record=True)
     panel = LivePanel(console)
-    panel.open(TITLE, total=100_000)
+    panel.open(TITLE, length=RunLength(100_000))
     for number in range(1, iterations + 1):
         panel.stage("collect")
         panel.write(Progress(number, number * 1000, number * 20), METRICS)
@@ -73,7 +73,7 @@ def test_notices_outside_the_panel_are_written_as_they_are() -> None:
     console = Console(file=io.StringIO(), width=80, record=True)
     panel = LivePanel(console)
     panel.notice("device 'cuda' is not there [at all]")
-    panel.open(TITLE, total=10)
+    panel.open(TITLE, length=RunLength(10))
     panel.close()
     panel.notice("mean return  500.00")
     text = console.export_text()
@@ -84,7 +84,7 @@ def test_notices_outside_the_panel_are_written_as_they_are() -> None:
 def test_the_time_split_counts_every_iteration() -> None:
     console = Console(file=io.StringIO(), width=80, record=True)
     panel = LivePanel(console)
-    panel.open(TITLE, total=10)
+    panel.open(TITLE, length=RunLength(10))
     panel.write(Progress(1, 5), {"time/collect_seconds": 3.0})
     panel.write(Progress(2, 10), {"time/learn_seconds": 1.0})
     panel.close()
@@ -100,7 +100,7 @@ def test_a_sparkline_spans_its_lowest_and_highest_value() -> None:
 def test_the_panel_shows_how_many_episodes_of_a_long_stage_are_over() -> None:
     console = Console(file=io.StringIO(), width=80, record=True)
     panel = LivePanel(console)
-    panel.open(TITLE, total=100_000)
+    panel.open(TITLE, length=RunLength(100_000))
     panel.advance("final evaluation", 12, 50)
     console.print(panel._draw())
     panel.close()

@@ -129,6 +129,7 @@ def only_training(config: RunConfig, total_timesteps: int) -> RunConfig:
         config,
         total_timesteps=total_timesteps,
         total_iterations=0,
+        total_episodes=0,
         evaluate=replace(config.evaluate, every_iterations=0, final_episodes=0),
         report=replace(config.report, at_end=False),
     )

@@ -17,6 +17,7 @@ from longhaul.app.build.sources import Reference, differences, find_kind, from_v
 from longhaul.app.build.text import notify_if_slow
 from longhaul.cluster.config import launched_rank
 from longhaul.core.config import convert
+from longhaul.core.control import RunLength
 from longhaul.core.env import VectorEnv
 from longhaul.core.errors import ConfigError
 from longhaul.core.parts import Collector, LearnerProtocol
@@ -56,7 +57,8 @@ def build_task(config: RunConfig) -> Task:
     evaluate = config.evaluate
     plan = RunPlan(
         total_iterations=config.total_iterations,
-        total_timesteps=0 if config.total_iterations else config.total_timesteps,
+        total_timesteps=config.total_timesteps if config.length.unit == "steps" else 0,
+        total_episodes=config.total_episodes,
         evaluate_every=evaluate.every_iterations,
         suite=evaluate.suite,
         rotate=evaluate.rotate,
@@ -85,15 +87,15 @@ def with_tier(task: Task, config: RunConfig) -> Task:
 
 def run_end(config: RunConfig) -> Until:
     """Return the stop condition for the run's configured length."""
-    return at_the_end(steps=config.total_timesteps, iterations=config.total_iterations)
+    return at_the_end(config.length)
 
 
-def planned_steps(config: RunConfig, task: Task) -> int:
-    """Return the run's length in steps; for one counted in iterations, the upper bound."""
+def planned_work(config: RunConfig, task: Task) -> RunLength:
+    """Return the run's length in episodes or steps; iterations count as their most steps."""
     if not config.total_iterations:
-        return config.total_timesteps
+        return config.length
     rows = config.num_envs * task.envs.spec.rows
-    return config.total_iterations * config.collect.num_steps * rows
+    return RunLength(config.total_iterations * config.collect.num_steps * rows)
 
 
 def build_settings(config: RunConfig, task: Task) -> Settings:
@@ -103,7 +105,7 @@ def build_settings(config: RunConfig, task: Task) -> Settings:
 
 def build_schedule(config: RunConfig, task: Task, settings: Settings) -> Schedule:
     """Return the task's controllers followed by the configured ones."""
-    tables = build_controllers(config.schedule, settings, run_steps=planned_steps(config, task))
+    tables = build_controllers(config.schedule, settings, run=planned_work(config, task))
     return Schedule([*task.controllers, *tables], settings)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from longhaul.cluster.config import ClusterConfig
 from longhaul.core.config import flatten, merge, value_words
-from longhaul.core.control import Controller
+from longhaul.core.control import Controller, RunLength
 from longhaul.core.errors import ConfigError
 from longhaul.engine.config import CollectConfig, EvaluateConfig
 from longhaul.envs.config import EnvConfig
@@ -38,6 +38,9 @@ class RunConfig:
     """Steps to train for, summed over all agents; the last rollout may exceed it."""
     total_iterations: int = 0
     """Iterations to train for, instead of `total_timesteps`; 0 counts steps."""
+    total_episodes: int = 0
+    """Finished episodes to train for, instead of steps or iterations; the run ends with the rollout
+    in which the last one ends. 0 counts steps or iterations."""
     num_envs: int = 16
     """Environments stepped in parallel."""
     device: str = "auto"
@@ -83,14 +86,28 @@ class RunConfig:
         ):
             if value < 1:
                 raise ConfigError(f"{key} must be at least 1, not {value}")
-        if self.total_iterations < 0:
-            raise ConfigError(f"total_iterations must be at least 0, not {self.total_iterations}")
-        if self.seed < 0:
-            raise ConfigError(f"seed must be at least 0, not {self.seed}")
+        for key, value in (
+            ("total_iterations", self.total_iterations),
+            ("total_episodes", self.total_episodes),
+            ("seed", self.seed),
+        ):
+            if value < 0:
+                raise ConfigError(f"{key} must be at least 0, not {value}")
+        if self.total_iterations and self.total_episodes:
+            raise ConfigError(
+                f"total_iterations = {self.total_iterations} and total_episodes = "
+                f"{self.total_episodes} are two lengths of one run; set one of them to 0"
+            )
+
+    @property
+    def length(self) -> RunLength:
+        """How long the run is trained."""
+        return RunLength(self.total_timesteps, self.total_iterations, self.total_episodes)
 
 
 FREE_TO_CHANGE = (
     "total_timesteps",
+    "total_episodes",
     "checkpoint",
     "report",
     "log",
@@ -113,7 +130,7 @@ FREE_TO_CHANGE = (
     "cluster.object_store_megabytes",
 )
 """Keys that may change when a run is resumed: they affect when it stops or what is kept. A schedule
-along `run` follows a changed `total_timesteps`: it is stretched over the longer run."""
+along `run` follows a changed length: it is stretched over the longer run."""
 
 
 BEGINNING = ("ramp", "adaptive")

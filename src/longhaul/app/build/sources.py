@@ -142,8 +142,8 @@ def resolve(sources: ConfigSources) -> RunConfig:
 def refuse_two_lengths(
     config: RunConfig, sources: ConfigSources, preset: Mapping[str, Any]
 ) -> None:
-    """Raise if a number of steps is given for a run whose length is in iterations."""
-    if not config.total_iterations:
+    """Raise if a number of steps is given for a run whose length is counted otherwise."""
+    if config.length.unit == "steps":
         return
     file, *by_hand = sources.layers()
     # A stored config holds both; the unused one has the preset's value.
@@ -166,10 +166,11 @@ def refuse_idle_keys(config: RunConfig, sources: ConfigSources) -> None:
 
 
 def refuse_timesteps(config: RunConfig) -> None:
-    """Raise: a number of steps has no effect on a run whose length is in iterations."""
+    """Raise: a number of steps has no effect on a run whose length is counted otherwise."""
+    key, total = config.length.key, config.length.total
     raise ConfigError(
-        "total_timesteps would have no effect: the length of the run is total_iterations = "
-        f"{config.total_iterations}; change that, or set total_iterations=0 to count steps"
+        f"total_timesteps would have no effect: the length of the run is {key} = {total}; change "
+        f"that, or set {key}=0 to count steps"
     )
 
 

@@ -157,6 +157,7 @@ def _lengthened(config: RunConfig, task: Task, trial: Interruption) -> RunConfig
         config,
         # A run that finishes before its interruptions would prove nothing about resuming.
         total_timesteps=max(config.total_timesteps, steps + 1),
+        total_episodes=config.total_episodes and max(config.total_episodes, steps + 1),
         checkpoint=replace(config.checkpoint, every_iterations=every, every_seconds=0.0),
     )
 

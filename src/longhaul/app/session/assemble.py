@@ -21,7 +21,6 @@ from longhaul.app.build.components import (
     check_task,
     checkpoint_config,
     identity,
-    planned_steps,
 )
 from longhaul.app.build.config import RunConfig
 from longhaul.app.build.faults import FaultLog
@@ -192,7 +191,7 @@ def build_recorder(session: Session, stateful: Mapping[str, Stateful]) -> Record
 def session_listeners(session: Session) -> list[RunListener]:
     """Return the listeners that every run has: display, monitoring, time left, task records."""
     run, monitoring = session.run, session.monitoring
-    time_left = TimeLeft(planned_steps(run.config, run.task))
+    time_left = TimeLeft(run.config.length)
     monitoring.timer.add_gauge(time_left.take)
     listeners: list[RunListener] = [session.display, monitoring, time_left]
     if run.task.records is not None:
@@ -208,7 +207,7 @@ def show(session: Session, recorder: Recorder) -> None:
     session.stack.callback(session.display.close)
     session.display.open(
         f"{run.config.task}  {run.path}",
-        total=planned_steps(run.config, run.task),
+        length=run.config.length,
         score=run.task.evaluation.metric,
     )
 

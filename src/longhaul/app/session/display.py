@@ -13,7 +13,7 @@ from html import escape
 from typing import Any, TextIO
 
 from longhaul.app.build.env_output import notify_prints, own_streams
-from longhaul.core.control import Progress
+from longhaul.core.control import Progress, RunLength
 from longhaul.core.errors import without_controls
 from longhaul.core.hint import Hint
 from longhaul.core.metrics import Metrics
@@ -25,7 +25,7 @@ MEAN_RETURN = "eval/mean_reward"
 class Display(RunListener):
     """Shows a run; this one shows nothing."""
 
-    def open(self, title: str, *, total: int, score: str = MEAN_RETURN) -> None:
+    def open(self, title: str, *, length: RunLength, score: str = MEAN_RETURN) -> None:
         """Open the display; `score` is the task's main metric."""
 
     def iteration(self, recorded: Recorded) -> None:
@@ -178,12 +178,12 @@ class PlainLines(Lines):
 
     def __init__(self, stream: TextIO, *, seconds: float = 5.0) -> None:
         super().__init__(stream, seconds=seconds)
-        self._total = 0
+        self._length = RunLength()
         self._score = MEAN_RETURN
 
-    def open(self, title: str, *, total: int, score: str = MEAN_RETURN) -> None:
+    def open(self, title: str, *, length: RunLength, score: str = MEAN_RETURN) -> None:
         """Write the title."""
-        self._total = total
+        self._length = length
         self._score = score
         self._line(title)
 
@@ -196,8 +196,8 @@ class PlainLines(Lines):
         self._line(f"hint ({hint.rule}, iteration {progress.iteration:,}): {hint.text}")
 
     def _iteration_line(self, progress: Progress, metrics: Metrics) -> str:
-        share = 100 * progress.env_steps / max(self._total, 1)
-        words = [f"{progress.env_steps:,} steps ({min(share, 100):.0f} %)"]
+        share = self._length.share(progress) or 0.0
+        words = [f"{progress.env_steps:,} steps ({100 * share:.0f} %)"]
         headlines = (RETURN, score_headline(self._score), *HEADLINES)
         words += [
             f"{label} {metrics[name]:{form}}" for label, name, form in headlines if name in metrics
@@ -233,7 +233,8 @@ class NotebookBar(PlainLines):
     def _show(self) -> None:
         if self._unshown is not None:
             (progress, metrics), self._unshown = self._unshown, None
-            self._last = (self._iteration_line(progress, metrics), progress.env_steps, self._total)
+            line, length = self._iteration_line(progress, metrics), self._length
+            self._last = (line, length.done(progress), length.total)
             self._draw(*self._last)
 
     def advance(self, stage: str, done: int, total: int) -> None:
@@ -258,9 +259,9 @@ class JsonLines(Lines):
     def __init__(self, stream: TextIO, *, seconds: float = 1.0) -> None:
         super().__init__(stream, seconds=seconds)
 
-    def open(self, title: str, *, total: int, score: str = MEAN_RETURN) -> None:
+    def open(self, title: str, *, length: RunLength, score: str = MEAN_RETURN) -> None:
         """Write that the run begins."""
-        self._line(as_line({"event": "begin", "title": title, "total_timesteps": total}))
+        self._line(as_line({"event": "begin", "title": title, length.key: length.total}))
 
     def notice(self, text: str) -> None:
         """Write the message."""

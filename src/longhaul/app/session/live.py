@@ -18,6 +18,7 @@ from rich.text import Text
 from longhaul.app.build.env_output import own_streams
 from longhaul.app.session.display import MEAN_RETURN, Display, score_headline
 from longhaul.core.control import Progress as RunProgress
+from longhaul.core.control import RunLength
 from longhaul.core.hint import Hint
 from longhaul.core.metrics import Metrics
 
@@ -49,13 +50,14 @@ class LivePanel(Display):
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(file=own_streams().err)
         self._bar = Progress(
-            TextColumn("[bold]{task.completed:,.0f}[/] of {task.total:,.0f} steps"),
+            TextColumn("[bold]{task.completed:,.0f}[/] of {task.total:,.0f} {task.description}"),
             BarColumn(bar_width=None),
             TextColumn("{task.percentage:>3.0f} %"),
             TimeRemainingColumn(),
             console=self._console,
         )
         self._total = TaskID(0)
+        self._length = RunLength()
         self._echo = ExitStack()
         self._title = ""
         self._score = MEAN_RETURN
@@ -74,11 +76,12 @@ class LivePanel(Display):
             redirect_stderr=False,
         )
 
-    def open(self, title: str, *, total: int, score: str = MEAN_RETURN) -> None:
+    def open(self, title: str, *, length: RunLength, score: str = MEAN_RETURN) -> None:
         """Open the panel."""
         self._title = title
         self._score = score
-        self._total = self._bar.add_task("steps", total=total)
+        self._length = length
+        self._total = self._bar.add_task(length.unit, total=length.total)
         self._echo.enter_context(quiet_control_keys())
         self._live.start()
 
@@ -92,7 +95,7 @@ class LivePanel(Display):
         for name in STAGE_STYLES:
             spent = metrics.get(f"time/{name}_seconds", 0.0)
             self._spent[name] = 0.98 * self._spent.get(name, 0.0) + spent
-        self._bar.update(self._total, completed=progress.env_steps)
+        self._bar.update(self._total, completed=self._length.done(progress))
 
     def stage(self, name: str) -> None:
         """Show the current stage."""

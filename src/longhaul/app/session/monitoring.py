@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import torch
 
 from longhaul.app.session.display import Display
-from longhaul.core.control import Progress
+from longhaul.core.control import Progress, RunLength
 from longhaul.core.metrics import Metrics
 from longhaul.core.parts import Recorded, RunListener
 from longhaul.engine.summary import StageTimer
@@ -67,27 +67,27 @@ class Monitoring(RunListener):
 class TimeLeft(RunListener):
     """Estimates the remaining time of a run from the speed of this session."""
 
-    def __init__(self, planned_steps: int, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._planned = planned_steps
+    def __init__(self, length: RunLength, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._length = length
         self._clock = clock
         self._began = 0.0
-        self._first = self._steps = 0
+        self._first = self._done = 0
 
     def begin(self, progress: Progress) -> None:
         """Start counting."""
         self._began = self._clock()
-        self._first = self._steps = progress.env_steps
+        self._first = self._done = self._length.done(progress)
 
     def iteration(self, recorded: Recorded) -> None:
         """Record the progress."""
-        self._steps = recorded.progress.env_steps
+        self._done = self._length.done(recorded.progress)
 
     def take(self) -> Metrics:
-        """Return the remaining time; empty before the first iteration."""
-        done = self._steps - self._first
+        """Return the remaining time; empty while nothing of the length is done."""
+        done = self._done - self._first
         if done <= 0:
             return {}
-        left = max(self._planned - self._steps, 0)
+        left = max(self._length.total - self._done, 0)
         return {"time/eta_seconds": left * (self._clock() - self._began) / done}
 
 

@@ -104,7 +104,7 @@ def find_run(path: Path, *, total_timesteps: int | None, overrides: Sequence[str
     if total_timesteps is not None:
         values["total_timesteps"] = total_timesteps
     config = from_values(values)
-    if total_timesteps is not None and config.total_iterations:
+    if total_timesteps is not None and config.length.unit != "steps":
         refuse_timesteps(config)
     check_same(run, config)
     check_trackers(config.track)
@@ -304,9 +304,9 @@ def is_held(run: RunDirectory, wall: Callable[[], float]) -> bool:
 
 
 def _is_longer(run: RunDirectory, config: RunConfig) -> bool:
-    """Whether the config has more steps than the run's own."""
-    kept = Run(run).config
-    return not config.total_iterations and config.total_timesteps > kept.total_timesteps
+    """Whether the config has a greater length than the run's own, counted alike."""
+    kept, wanted = Run(run).config.length, config.length
+    return kept.unit == wanted.unit != "iterations" and wanted.total > kept.total
 
 
 def user_name(number: int) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from longhaul.core.control import Progress, View
+from longhaul.core.control import Progress, RunLength, View
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting, Settings, SettingValue
 from longhaul.tasks.nethack.policy.options import ENT_COEF, LEARNING_RATE, SETTINGS
@@ -31,6 +31,7 @@ COLUMNS = (
     "loss.temporal",
     "loss.overlap",
 )
+STEPS = RunLength(1_000_000)
 TABLE: dict[int, tuple[SettingValue, ...]] = {
     0: ("softmax", 1.0, 1e-4, 0.05, -0.1, 0.02, 0.01, 0.1, 1.0, 0.05, 0.0, 0.0),
     999: ("softmax", 1.0, 1e-4, 0.05, -0.1, 0.02, 0.01, 0.1, 1.0, 0.05, 0.0, 0.0),
@@ -43,7 +44,7 @@ TABLE: dict[int, tuple[SettingValue, ...]] = {
 
 
 def values_at(options: PhaseOptions, episode: int) -> dict[str, SettingValue]:
-    phases = build_phases(options)
+    phases = build_phases(options, STEPS)
     decision = phases.decide(phases.initial(), View(Progress(episodes=episode), {}, DECLARED))
     return DECLARED.with_(decision.assignments).values()
 
@@ -55,6 +56,15 @@ def test_every_coefficient_is_that_of_the_table(episode: int) -> None:
         value if isinstance(value, str) else pytest.approx(value, abs=1e-12)
         for value in TABLE[episode]
     ]
+
+
+def test_shares_of_a_run_in_episodes_are_of_its_episodes() -> None:
+    shares = PhaseOptions(along="run", scale=0.0002)  # 5,000 becomes the whole run
+    phases = build_phases(shares, RunLength(1_000_000, total_episodes=500))
+    for episode in (0, 99, 110, 310):
+        decision = phases.decide(phases.initial(), View(Progress(1, 7, episode), {}, DECLARED))
+        found = DECLARED.with_(decision.assignments).values()
+        assert found == values_at(PhaseOptions(), 10 * episode)
 
 
 MANAGED = ("loss.alignment", "loss.semantic", "loss.temporal", "loss.overlap")
@@ -92,7 +102,7 @@ def test_a_short_run_sees_all_phases_when_they_are_scaled(episode: int) -> None:
 
 
 def test_phases_may_be_counted_in_env_steps() -> None:
-    phases = build_phases(PhaseOptions(along="env_steps", scale=1000.0))
+    phases = build_phases(PhaseOptions(along="env_steps", scale=1000.0), STEPS)
     view = View(Progress(env_steps=2_000_000), {}, DECLARED)
     decision = phases.decide(phases.initial(), view)
     assert DECLARED.with_(decision.assignments).values()["router.temperature"] == 0.75
@@ -143,10 +153,10 @@ def test_one_factor_changes_all_learning_rates_and_nothing_else() -> None:
 
 def test_impossible_phases_are_refused() -> None:
     with pytest.raises(ConfigError, match="is longer than the phase 'warm-up'"):
-        build_phases(PhaseOptions(easing=2500.0))
+        build_phases(PhaseOptions(easing=2500.0), STEPS)
     with pytest.raises(ConfigError, match="must be 0"):
         PhaseOptions(warm_up=PhaseCoefficients(start=5.0))
     with pytest.raises(ConfigError, match="not after 'transition'"):
-        build_phases(PhaseOptions(fine_tune=PhaseCoefficients(start=500.0)))
+        build_phases(PhaseOptions(fine_tune=PhaseCoefficients(start=500.0)), STEPS)
     with pytest.raises(ConfigError, match="must be above 0"):
         PhaseCoefficients(temperature=0.0)

@@ -32,6 +32,7 @@ from longhaul.app.experiments.search.space import (
 )
 from longhaul.app.session.start import build_checked
 from longhaul.core.config import flatten, merge, unflatten
+from longhaul.core.control import Progress, RunLength
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.task import Task
 from longhaul.runs.directory import slug
@@ -157,11 +158,7 @@ class SearchPlan:
         request, changed = self.request, self.changed(params)
         config = resolve_for(request, changed)
         spared = {
-            **(
-                {"total_iterations": config.total_iterations}
-                if config.total_iterations
-                else {"total_timesteps": config.total_timesteps, "total_iterations": 0}
-            ),
+            **only_length(config.length),
             "evaluate": {"final_episodes": 0, "every_iterations": self._evaluate_every(config)},
             "checkpoint": {"keep_last": 1, "keep_spread": 0},
         }
@@ -174,6 +171,11 @@ class SearchPlan:
         every = config.evaluate.every_iterations
         if not self.metric.startswith("eval/"):
             return every
+        if config.length.unit == "episodes":
+            raise ConfigError(
+                f"total_episodes = {config.total_episodes}: how often {self.metric} is measured "
+                "depends on the number of iterations, which is not known; give --timesteps"
+            )
         steps = config.num_envs * self.rows * config.collect.num_steps
         iterations = config.total_iterations or math.ceil(config.total_timesteps / steps)
         stage = max(1, iterations // STAGES)
@@ -260,7 +262,7 @@ def resolve_for(
 ) -> RunConfig:
     """Return the config of these values, with the length of a trial."""
     if request.timesteps is not None:
-        values = merge(values, {"total_timesteps": request.timesteps, "total_iterations": 0})
+        values = merge(values, only_length(RunLength(request.timesteps)))
     return resolve(ConfigSources(request.task, preset=request.preset, flags=values, tried=tried))
 
 
@@ -311,7 +313,11 @@ def _plain(value: Any) -> Any:
 
 def share_of(row: Mapping[str, Any], config: RunConfig) -> float:
     """Return the share of the run that is done after an iteration, from 0 to 1."""
-    done, total = row.get("env_steps", 0), config.total_timesteps
-    if config.total_iterations:
-        done, total = row.get("iteration", 0), config.total_iterations
-    return min(float(done) / total, 1.0)
+    counters = (int(row.get(name, 0)) for name in ("iteration", "env_steps", "episodes"))
+    return config.length.share(Progress(*counters)) or 0.0
+
+
+def only_length(length: RunLength) -> dict[str, int]:
+    """Return config values that make a run this long, whatever it was counted in."""
+    others = {"total_iterations": 0, "total_episodes": 0}
+    return {**others, length.key: length.total}

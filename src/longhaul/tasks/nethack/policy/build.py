@@ -136,15 +136,15 @@ def build_player(
     spec: EnvSpec, graph: RuleGraph, policy: PolicyOptions, phases: PhaseOptions, plan: RunPlan
 ) -> PlayerParts:
     """Return the player for an environment; weights are drawn when the policy is made."""
-    if phases.along == "run" and not plan.total_timesteps:
+    if phases.along == "run" and plan.total_iterations:
         raise ConfigError(
-            "options.phases.along = 'run' needs the run's length in steps: set total_timesteps "
-            "and leave total_iterations at 0, or count the phases in iterations"
+            "options.phases.along = 'run' needs the run's length in steps or episodes: leave "
+            "total_iterations at 0, or count the phases in iterations"
         )
     return PlayerParts(
         make_policy=lambda: ExpertPolicy(spec.observation, graph, policy),
         settings=SETTINGS,
-        controllers=(build_phases(phases, total=plan.total_timesteps),),
+        controllers=(build_phases(phases, plan.length),),
         metrics=METRICS,
         panels=panels(expert_names(policy.experts)),
         study=ExpertStudy(graph),

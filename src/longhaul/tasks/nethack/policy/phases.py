@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, assert_never
 
 from longhaul.core.config import ABOVE_0, AT_LEAST_0, check_ranges
+from longhaul.core.control import RunLength
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment
 from longhaul.schedule.phases import Phase, Phases
-from longhaul.schedule.ramp import Axis
+from longhaul.schedule.ramp import Axis, share_axis
 from longhaul.tasks.nethack.policy.options import (
     ALIGNMENT,
     ALIGNMENT_TEMPERATURE,
@@ -150,7 +151,8 @@ class PhaseOptions:
     losses, and from the transition on the other two at its values; `full` also penalizes entropy in
     fine-tuning; `legacy` is `baseline` with the entropy's weight at 0.05 from the transition on."""
     along: Axis = "episodes"
-    """What the phases are counted in: episodes, env_steps, iterations, or share of the run."""
+    """What the phases are counted in: episodes, env_steps, iterations, or shares of the run, which
+    are of `total_episodes` if that is its length."""
     scale: float = 1.0
     """Multiplies every start: a short run then has all phases."""
     only: str = ""
@@ -216,8 +218,8 @@ NAME = "phases"
 METRIC = f"curriculum/{NAME}_phase"
 
 
-def build_phases(options: PhaseOptions, *, total: int = 0) -> Phases:
-    """Return the controller; `total` is the run's length, needed along `run`."""
+def build_phases(options: PhaseOptions, run: RunLength) -> Phases:
+    """Return the controller; shares of the run are of its length in steps or episodes."""
     stretches = options.stretches()
     last = options.end()
     phases: list[Phase] = []
@@ -232,8 +234,8 @@ def build_phases(options: PhaseOptions, *, total: int = 0) -> Phases:
     return Phases(
         NAME,
         tuple(phases),
-        along=options.along,
-        total=total,
+        along=share_axis(run) if options.along == "run" else options.along,
+        total=run.total,
         scale=options.scale,
         only=options.only,
     )
@@ -316,10 +318,4 @@ def _floats(options: PhaseOptions, stretch: PhaseCoefficients) -> tuple[Assignme
 
 def phase_names(options: PhaseOptions) -> tuple[str, ...]:
     """Return the names of the phases in the order of their numbers, from 1."""
-    return tuple(phase.name for phase in build_phases(options, total=1).phases)
-
-
-def borders(options: PhaseOptions) -> tuple[tuple[str, float], ...]:
-    """Return where each phase begins, as scaled."""
-    phases = build_phases(options, total=1).phases
-    return tuple((phase.name, phase.start * options.scale) for phase in phases)
+    return tuple(phase.name for phase in build_phases(options, RunLength(1)).phases)
