@@ -16,6 +16,7 @@ PIP := $(BIN)/python -m pip install $(PIP_FLAGS) -c constraints.txt
 # What each kind of work installs beside the core.
 train_EXTRAS := atari,box2d,mujoco,parquet,plots,search,tb,video,web
 dev_EXTRAS := atari,box2d,cluster,dev,marl,mujoco,onnx,parquet,peers,plots,search,tb,video,web
+prove_EXTRAS := $(dev_EXTRAS),mlflow,wandb
 docs_EXTRAS := atari,box2d,docs,mujoco
 
 # Never a dependency: installed without its own ones, and its code is never imported.
@@ -39,7 +40,8 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: train test portable lint check bench size peers-mario peers-sample-factory docs clean help moved
+.PHONY: train test portable lint check prove prove-slice chromium bench size peers-mario \
+	peers-sample-factory docs clean help moved
 
 train: .venv/ready-train $(if $(filter mario%,$(TASK)),$(GAME)) $(if $(filter nethack%,$(TASK)),$(NETHACK)) ## train TASK (default fish); more options in ARGS="..."
 	@$(BIN)/longhaul train "$(TASK)" $(ARGS)
@@ -62,6 +64,21 @@ lint: .venv/ready-dev ## format, lint, spelling, types and layers, without the t
 check: lint $(GAME) $(NETHACK) .venv/compiled ## lint, then all tests with the coverage floor: one meaning of green
 	@$(BIN)/python -m pytest -n 0 tests/test_layout.py tests/test_repository.py
 	@$(BIN)/python -m pytest -m 'not slow' --cov
+
+prove prove-slice: .venv/ready-prove $(GAME) $(NETHACK) .venv/compiled peers-mario chromium
+prove: ## run the slow, browser and emulator tests and write docs/internal/proof.md; ARGS="tests/..." for some
+	@$(BIN)/python -m docs.tools.prove $(ARGS)
+
+prove-slice: ## run the security tests in Chromium and proofs that the commit chooses, ten minutes at most
+	@$(BIN)/python -m docs.tools.prove --slice
+
+chromium: ## install Chromium and its driver for the browser tests, on Debian and as root
+	@if command -v chromium && command -v chromedriver; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get; then \
+		apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+			apt-get -qq install -y --no-install-recommends chromium chromium-driver; \
+	else false; fi >/dev/null \
+	|| echo "Chromium could not be installed (it takes apt and root): browser tests do not run" >&2
 
 bench: .venv/ready-dev $(if $(filter nethack%,$(TASK)),$(NETHACK)) ## steps per second on TASK, beside Stable-Baselines3
 	@$(BIN)/python -m benchmarks.peers "$(TASK)" $(ARGS)

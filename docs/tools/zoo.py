@@ -66,15 +66,15 @@ def zoo_page() -> str:
     )
 
 
-def head() -> str:
-    """Return the commit of this checkout; changed sources are an error."""
+def head(*sources: str) -> str:
+    """Return the commit of this checkout; a change in `sources` that it lacks is an error."""
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", *arguments], check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
-    if git("status", "--porcelain", "--", "src"):
-        raise ConfigError("src has changes that no commit holds; commit them, or name --commit")
+    if sources and (changed := git("status", "--porcelain", "--", *sources)):
+        raise ConfigError(f"no commit holds these changes, commit them first:\n{changed}")
     return git("rev-parse", "--short=10", "HEAD")
 
 
@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--commit", default="", help="that trained the run; default: HEAD")
     asked = parser.parse_args()
     try:
-        commit = asked.commit or head()
+        commit = asked.commit or head("src")
         card = add_policy(Run(asked.run), asked.name, commit=commit, episodes=asked.episodes)
     except LonghaulError as error:
         sys.exit(str(error))

@@ -16,7 +16,7 @@ from tests.tasks.mario.console.oracles.nes_py import NesPyConsole
 from tests.tasks.mario.console.programs import gallery
 from tests.tasks.mario.console.test_drawing import chips
 
-pytestmark = pytest.mark.emulator
+pytestmark = [pytest.mark.emulator, pytest.mark.oracle]
 
 EXHIBIT, AGE = 0x11, 0x12
 STABLE = 6

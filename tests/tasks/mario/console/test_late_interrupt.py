@@ -74,12 +74,14 @@ def test_an_interrupt_asked_for_in_the_blank_comes_at_once() -> None:
     assert interrupts_at_once(Ours(CARTRIDGE)) == 1
 
 
+@pytest.mark.oracle
 @pytest.mark.emulator
 def test_it_does_on_fceumm() -> None:
     other = LibretroConsole(FCEUMM.path_or_skip(), CARTRIDGE.image())
     assert interrupts_at_once(other) == 1
 
 
+@pytest.mark.oracle
 @pytest.mark.emulator
 def test_nes_py_forgets_it_until_the_next_blank(tmp_path: Path) -> None:
     file = tmp_path / "late.nes"

@@ -15,7 +15,7 @@ from tests.tasks.mario.console.oracles.libretro import LibretroConsole
 from tests.tasks.mario.console.oracles.nes_py import SHIFT, NesPyConsole
 from tests.tasks.mario.console.oracles.play import buttons, is_running
 
-pytestmark = pytest.mark.emulator
+pytestmark = [pytest.mark.emulator, pytest.mark.oracle]
 
 LONG = Plan(frames=2100, seeds=3, screens_every=5)
 """32 stages of three players: 201,600 frames."""
