@@ -3,6 +3,7 @@
 
 TASK ?= fish
 ARGS ?=
+HOURS ?= 2
 # V=1 shows what pip does.
 V ?=
 # ROM=none leaves the package out whose directory holds Super Mario Bros., which is not free.
@@ -40,7 +41,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: train test portable lint check prove prove-slice chromium bench size peers-mario \
+.PHONY: train test portable lint check prove prove-slice chromium soak bench size peers-mario \
 	peers-sample-factory docs clean help moved
 
 train: .venv/ready-train $(if $(filter mario%,$(TASK)),$(GAME)) $(if $(filter nethack%,$(TASK)),$(NETHACK)) ## train TASK (default fish); more options in ARGS="..."
@@ -79,6 +80,9 @@ chromium: ## install Chromium and its driver for the browser tests, on Debian an
 			apt-get -qq install -y --no-install-recommends chromium chromium-driver; \
 	else false; fi >/dev/null \
 	|| echo "Chromium could not be installed (it takes apt and root): browser tests do not run" >&2
+
+soak: .venv/ready-dev ## train for HOURS under kills, stops, a full disk and clock jumps, and compare
+	@$(BIN)/python -m tests.durability.soak --hours "$(HOURS)" $(ARGS)
 
 bench: .venv/ready-dev $(if $(filter nethack%,$(TASK)),$(NETHACK)) ## steps per second on TASK, beside Stable-Baselines3
 	@$(BIN)/python -m benchmarks.peers "$(TASK)" $(ARGS)

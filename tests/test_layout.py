@@ -16,7 +16,9 @@ LONGEST_FILE = 400
 LONGEST_FUNCTION = 60
 LONGEST_LOOP = 40
 VAGUE_NAMES = frozenset({"utils", "util", "common", "helpers", "helper", "misc"})
-ONLY_IN_TESTS = frozenset({"benchmarks", "contracts", "docs", "faults", "golden", "probes"})
+ONLY_IN_TESTS = frozenset(
+    {"benchmarks", "contracts", "docs", "durability", "faults", "golden", "probes"}
+)
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 

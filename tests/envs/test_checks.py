@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from longhaul.envs.gymnasium.env import GymnasiumFactory, gymnasium_envs
 from longhaul.tasks.probe.chase import chase_envs
 from tests.envs.gymnasium_fakes import fake_id
 from tests.envs.school import School, SchoolFactory
+from tests.faults.gymnasium_walk import GYMNASIUM_ID
+from tests.faults.trouble import Plan, tell, turns
 
 
 def gymnasium(env_id: str) -> SingleEnvs:
@@ -82,3 +85,11 @@ def test_unbounded_actions_are_tried_near_zero() -> None:
 def test_a_source_keeps_its_maker() -> None:
     liar = gymnasium(fake_id("Liar"))
     assert check_seeds(liar).source == replace(liar, spec=replace(liar.spec, tier=Tier.NONE))
+
+
+def test_an_env_whose_worker_is_killed_during_the_check_keeps_its_tier(tmp_path: Path) -> None:
+    tell(tmp_path, Plan("kill", steps=(5,), times=3))
+    source = gymnasium_envs(GymnasiumFactory(GYMNASIUM_ID, {"folder": str(tmp_path)}))
+    check = check_seeds(replace(source, prefers_processes=True))
+    assert turns(tmp_path) >= 3
+    assert check.source.spec.tier is Tier.REPLAY

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
-from longhaul.app.build.components import build_task, identity
+from longhaul.app.build.components import build_task, check_task, identity
+from longhaul.app.session.assemble import begun_tier
 from longhaul.core.errors import ConfigError
 from longhaul.core.spaces import Tier
-from tests.app.small import CARTPOLE, small_config
+from tests.app.small import CARTPOLE, small_config, stopped_run
 
 
 def test_runs_that_compute_the_same_have_one_identity() -> None:
@@ -40,3 +44,18 @@ def test_snapshots_can_be_had_only_where_they_are_offered() -> None:
     )
     with pytest.raises(ConfigError, match="CartPole-v1 offers no snapshots"):
         build_task(small_config(CARTPOLE, "env.tier=snapshot"))
+
+
+@pytest.mark.parametrize("begun", [Tier.REPLAY, Tier.NONE])
+def test_a_resumed_run_keeps_the_tier_it_was_begun_with(tmp_path: Path, begun: Tier) -> None:
+    run = stopped_run(tmp_path, f"env.tier={begun.value}", iterations=1)
+    found = begun_tier(run)
+    assert found is begun
+    config = small_config(CARTPOLE, "env.check_seeds=true")
+    assert check_task(config, build_task(config), lambda line: None, found).envs.spec.tier is begun
+
+
+def test_a_run_without_checkpoints_has_its_seeds_checked(tmp_path: Path) -> None:
+    run = stopped_run(tmp_path, iterations=1)
+    shutil.rmtree(run.checkpoints)
+    assert begun_tier(run) is None

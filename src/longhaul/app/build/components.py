@@ -216,8 +216,16 @@ def build_learner(
     return leading
 
 
-def check_task(config: RunConfig, task: Task, notify: Callable[[str], None]) -> Task:
-    """Return the task with its verified tier; warn if the environment declared a better one."""
+def check_task(
+    config: RunConfig, task: Task, notify: Callable[[str], None], begun: Tier | None = None
+) -> Task:
+    """Return the task with its verified tier; warn if the environment declared a better one.
+
+    A run keeps the tier it was begun with, whatever a check would find now.
+    """
+    spec = task.envs.spec
+    if begun in (spec.tier, Tier.NONE):
+        return replace(task, envs=replace(task.envs, spec=replace(spec, tier=begun)))
     if not config.env.check_seeds:
         return task
     with notify_if_slow(notify, COMPILING if task.envs.compiles else SETTING_UP):

@@ -83,6 +83,8 @@ def load_initial_weights(
     notify(f"starting with the weights of {place if loaded is None else loaded.path}")
 
 
+TIER = "tier"
+"""Fact of a stamp: how exactly the environments' state is restored."""
 NOT_DETERMINISTIC = (
     "env.order = 'first-come': this run is not deterministic; which environments act together "
     "depends on timing, so a resumed run is statistically the same but not bit for bit"
@@ -108,7 +110,7 @@ def assemble(session: Session, given: Sequence[RunListener] = ()) -> BuiltRun:
     keep_config(session.run)
     session.sample_resources()
     # From now on `run.task` is the checked task.
-    task = check_task(config, session.run.task, notify)
+    task = check_task(config, session.run.task, notify, begun_tier(session.run.directory))
     session.run = run = Run(session.run.directory, config=config, task=task)
     if config.env.order == "first-come":
         notify(NOT_DETERMINISTIC)
@@ -163,11 +165,18 @@ def assemble(session: Session, given: Sequence[RunListener] = ()) -> BuiltRun:
     return BuiltRun(parts, schedule.begin(initial)[0], tracking, training)
 
 
+def begun_tier(directory: RunDirectory) -> Tier | None:
+    """Return the tier that the newest readable checkpoint was written with, if there is one."""
+    manifests = [entry.manifest for entry in read_checkpoints(directory) if entry.manifest]
+    tier = manifests[0].facts.get(TIER) if manifests else None
+    return Tier(tier) if tier in {known.value for known in Tier} else None
+
+
 def build_recorder(session: Session, stateful: Mapping[str, Stateful]) -> Recorder:
     """Return the recorder, which writes logs and checkpoints of the stateful parts."""
     run, config, task = session.run, session.run.config, session.run.task
     facts = {
-        "tier": task.envs.spec.tier.value,
+        TIER: task.envs.spec.tier.value,
         "order": config.env.order,
         DEVICE: str(session.device),
     }
