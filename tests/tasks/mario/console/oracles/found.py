@@ -15,7 +15,7 @@ import pytest
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.rom import RomError, find_rom
 
-PEERS = Path(__file__).resolve().parents[4] / ".venv-peers"
+PEERS = Path(__file__).resolve().parents[5] / ".venv-peers"
 
 
 @dataclass(frozen=True)
