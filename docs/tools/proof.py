@@ -16,7 +16,7 @@ TABLE = ROOT / "docs" / "internal" / "proof.md"
 COLUMNS = ("test", "result", "figure", "seconds", "commit", "date", "machine")
 ROW = re.compile(r"^\| `tests/.*\|$", re.MULTILINE)
 SIGNED = re.compile(r"^Digest of the rows: `([0-9a-f]{64})`$", re.MULTILINE)
-NOT_RUN = "not run"
+PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
 HEAD = "<!-- Written by `make prove`. The digest shows a change made here. -->\n\n# What was proved"
 INTRODUCTION = """\
 What ordinary test runs leave out: the tests that take minutes, the page in a real browser, and the
@@ -40,7 +40,7 @@ class Row:
     @property
     def failed(self) -> bool:
         """Whether a case failed."""
-        return "failed" in self.result
+        return FAILED in self.result
 
 
 def read_rows(text: str) -> list[Row]:

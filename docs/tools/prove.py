@@ -1,137 +1,199 @@
 """Run the tests that ordinary runs leave out, and write what came out into the table of proofs.
 
-`python -m docs.tools.prove [TEST ...]` runs all of them, or those given, and writes each row when
-its test ends. With `--slice` it runs some that the commit chooses, within ten minutes, and writes
-nothing.
+`python -m docs.tools.prove [TEST ...]` runs all of them, or those given, and writes the rows of
+each file when it ends. With `--slice` it runs some that the commit chooses, within ten minutes, and
+writes nothing. Each file has a separate process. As many files run at once as there are cores, and
+after them, alone, the tests that measure time or memory.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
+import tempfile
 import time
+import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-from docs.tools.proof import NOT_RUN, TABLE, Row, choose, read_rows, written
+from docs.tools.proof import FAILED, NOT_RUN, PASSED, ROOT, TABLE, Row, choose, read_rows, written
 from docs.tools.zoo import head
 
 from longhaul.core.errors import LonghaulError
 from longhaul.core.system import cores, processor
 
-PROOFS = "slow or browser or oracle"
-"""The marks of the tests that ordinary runs leave out."""
+MARKS = ("slow", "browser", "oracle")
+PROOFS = " or ".join(MARKS)
+"""The tests that ordinary runs leave out, or skip for want of what only `make prove` installs."""
+MEASURES = "measures"
+"""The mark of tests that need the machine alone."""
 SECURITY = "tests/web/test_injection.py"
 """Part of every slice."""
-SLICE_SECONDS = 400
-"""What a slice may take by the table; a slower machine has half as much again."""
-LAST_START = 570
-"""After so many seconds no further test of a slice begins."""
+SLICE_SECONDS = 360
+"""What a slice may take by the table, one test after the other."""
+LAST_START = 420
+"""After so many seconds no further file of a slice begins."""
+FILE_SECONDS = 2400
+"""A file that takes longer is ended, and has failed."""
 SOURCES = ("src", "tests", "benchmarks", "docs/tools", "pyproject.toml", "constraints.txt")
+SEEN = {"failure": FAILED, "error": FAILED, "skipped": NOT_RUN}
+"""What a part of a case in pytest's report means."""
+NO_TESTS = 5
+"""Pytest's exit code when nothing is selected."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What pytest reported of one test function."""
+    """What became of one test function, or of one contract."""
 
-    cases: dict[str, str] = field(default_factory=dict)
+    cases: Counter[str] = field(default_factory=Counter)
     reasons: set[str] = field(default_factory=set)
-    figures: dict[str, str] = field(default_factory=dict)
+    figures: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
-    def add(self, report: pytest.TestReport) -> None:
-        """Take in one phase of one case; a phase that passed changes no earlier result."""
-        self.seconds += report.duration
-        case = "".join(report.nodeid.partition("[")[1:])
-        self.figures |= {f"{name}{case}": str(value) for name, value in report.user_properties}
-        if report.outcome != "passed" or report.nodeid not in self.cases:
-            self.cases[report.nodeid] = NOT_RUN if report.skipped else report.outcome
-        if report.skipped and isinstance(report.longrepr, tuple):
-            self.reasons.add(report.longrepr[2].removeprefix("Skipped: "))
+    def add(self, case: ET.Element) -> None:
+        """Take in one case as pytest reports it."""
+        self.seconds += float(case.get("time", "0"))
+        result = next((SEEN[part.tag] for part in case if part.tag in SEEN), PASSED)
+        self.cases[result] += 1
+        self.reasons |= {part.get("message", "") for part in case.iter("skipped")}
+        variant = "".join(case.get("name", "").partition("[")[1:])
+        for one in case.iter("property"):
+            self.figures.append(f"{one.get('name')}{variant} {one.get('value')}")
 
     @property
     def result(self) -> str:
         """How many cases passed, failed or did not run, and why not."""
-        counts = Counter(self.cases.values())
-        known = [f"{counts[one]} {one}" for one in ("failed", "passed", NOT_RUN) if counts[one]]
-        return ", ".join(known) + (f": {'; '.join(sorted(self.reasons))}" if self.reasons else "")
-
-    @property
-    def figure(self) -> str:
-        """The figures that the cases recorded."""
-        return "; ".join(f"{name} {value}" for name, value in self.figures.items())
+        known = (one for one in (FAILED, PASSED, NOT_RUN) if one in self.cases)
+        counts = ", ".join(f"{self.cases[one]} {one}" for one in known)
+        return counts + (f": {'; '.join(sorted(self.reasons))}" if self.reasons else "")
 
 
-def proof_of(case: str) -> str:
-    """Return the test function of a case, or the class that runs a contract."""
-    return "::".join(case.partition("[")[0].split("::")[:2])
+def outcomes(report: ET.Element, file: str) -> dict[str, Outcome]:
+    """Return what a report of pytest says of each test function, or contract, of a file."""
+    found: dict[str, Outcome] = {}
+    module = file.removesuffix(".py").replace("/", ".")
+    for case in report.iter("testcase"):
+        contract = case.get("classname", "").removeprefix(module).strip(".")
+        name = contract or case.get("name", "").partition("[")[0]
+        found.setdefault(f"{file}::{name}", Outcome()).add(case)
+    return found
 
 
-class Proofs:
-    """A plugin of pytest: collects the outcomes, and writes the table after each test."""
+def run_file(tests: Sequence[str], marks: str, root: Path = ROOT) -> dict[str, Outcome]:
+    """Run tests of one file in a process; a process without a report is a failure of the file."""
+    file = tests[0].partition("::")[0]
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-m", marks, *tests]
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        done = subprocess.run(
+            ["timeout", str(FILE_SECONDS), *command, f"--junitxml={report}"],
+            cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace",
+        )  # fmt: skip
+        found = outcomes(ET.parse(report).getroot(), file) if report.exists() else {}
+    if done.returncode not in (0, NO_TESTS):
+        sys.stdout.write(done.stdout)
+        if not any(FAILED in one.cases for one in found.values()):
+            found[file] = Outcome(Counter({FAILED: 1}), {f"exit code {done.returncode}"})
+    return found
 
-    def __init__(self, table: Path | None, commit: str, last_start: float = float("inf")) -> None:
-        self.table = table
-        self.commit = commit
-        self.last_start = time.monotonic() + last_start
-        self.rows: dict[str, Row] = {}
-        self._outcomes: dict[str, Outcome] = {}
-        self._machine = f"{processor()}, {cores()} cores"
 
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Skip what would begin too late."""
-        if time.monotonic() > self.last_start:
-            pytest.skip("the time of the slice is over")
+def run(
+    tests: Iterable[str], last_start: float = float("inf"), root: Path = ROOT
+) -> Iterator[dict[str, Outcome]]:
+    """Run proofs, the measuring ones alone at the end; yield the outcomes of each file."""
+    files: dict[str, list[str]] = {}
+    for test in tests:
+        files.setdefault(test.partition("::")[0], []).append(test)
+    last = time.monotonic() + last_start
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take in a phase; at the end of a case, write the row of its function."""
-        name = proof_of(report.nodeid)
-        outcome = self._outcomes.setdefault(name, Outcome())
-        outcome.add(report)
-        if report.when != "teardown":
-            return
+    def start(chosen: Sequence[str], marks: str) -> dict[str, Outcome]:
+        if time.monotonic() > last:
+            return {test: Outcome(Counter({NOT_RUN: 1}), {"no time was left"}) for test in chosen}
+        return run_file(chosen, f"({PROOFS}) and {marks}", root)
+
+    with ThreadPoolExecutor(cores()) as pool:
+        yield from pool.map(lambda chosen: start(chosen, f"not {MEASURES}"), files.values())
+    for file, chosen in files.items():
+        if f"mark.{MEASURES}" in (root / file).read_text("utf-8"):
+            yield start(chosen, MEASURES)
+
+
+def noted(outcomes: Iterable[dict[str, Outcome]], commit: str) -> Iterator[list[Row]]:
+    """Yield the rows of each file, and print them."""
+    machine = f"{processor()}, {cores()} cores"
+    for found in outcomes:
         day = datetime.now(UTC).date().isoformat()
-        measured = (outcome.result, outcome.figure, round(outcome.seconds, 1))
-        self.rows[name] = Row(name, *measured, self.commit, day, self._machine)
-        if self.table is not None:
-            before = read_rows(self.table.read_text("utf-8")) if self.table.exists() else []
-            rows = {row.test: row for row in before} | self.rows
-            self.table.write_text(written(rows.values()), encoding="utf-8")
+        rows = [
+            Row(
+                name,
+                one.result,
+                "; ".join(one.figures),
+                round(one.seconds, 1),
+                commit,
+                day,
+                machine,
+            )
+            for name, one in found.items()
+        ]
+        for row in rows:
+            line = f"{row.seconds:7.1f} s  {row.test}: {row.result}"
+            sys.stdout.write(f"{line}; {row.figure}\n" if row.figure else f"{line}\n")
+        sys.stdout.flush()
+        yield rows
 
 
-def run(tests: Iterable[str], proofs: Proofs, *options: str) -> int:
-    """Run these tests one after the other; return pytest's exit code."""
-    sys.stdout.flush()
-    return int(pytest.main(["-n", "0", "-m", PROOFS, *options, *tests], plugins=[proofs]))
+def known_rows(table: Path = TABLE) -> list[Row]:
+    """Return the rows of the table as it is."""
+    return read_rows(table.read_text("utf-8")) if table.exists() else []
 
 
-def prove(tests: Sequence[str]) -> int:
-    """Run the given proofs, or all; of all, rows of tests that are gone are dropped."""
-    proofs = Proofs(TABLE, head(*SOURCES))
-    code = run(tests or ["tests"], proofs)
+def proof_files() -> list[str]:
+    """Return the files with tests that ordinary runs leave out, the longest first."""
+    seconds: Counter[str] = Counter()
+    for row in known_rows():
+        seconds[row.test.partition("::")[0]] += round(row.seconds)
+    marked = tuple(f"mark.{mark}" for mark in MARKS)
+    found = (
+        path.relative_to(ROOT).as_posix()
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        if any(mark in path.read_text("utf-8") for mark in marked)
+    )
+    return sorted(found, key=lambda file: -seconds[file])
+
+
+def prove(tests: Sequence[str]) -> bool:
+    """Run the given proofs, or all, and return whether none failed; all replace the table."""
+    proved: list[Row] = []
+    kept = {row.test: row for row in known_rows()}
+    for rows in noted(run(tests or proof_files()), head(*SOURCES)):
+        proved += rows
+        kept |= {row.test: row for row in rows}
+        TABLE.write_text(written(kept.values()), encoding="utf-8")
     if not tests:
-        TABLE.write_text(written(proofs.rows.values()), encoding="utf-8")
-    return code
+        TABLE.write_text(written(proved), encoding="utf-8")
+    return not any(row.failed for row in proved)
 
 
-def prove_slice() -> int:
-    """Run the security tests and the proofs that the commit chooses, and print both."""
-    commit = head()
-    known = read_rows(TABLE.read_text("utf-8"))
+def prove_slice() -> bool:
+    """Run the security tests and the proofs that the commit chooses; return whether none failed."""
+    commit, known = head(), known_rows()
     always = [row for row in known if row.test.startswith(SECURITY)]
     left = SLICE_SECONDS - sum(row.seconds for row in always)
-    chosen = choose([row for row in known if row not in always], commit, left)
-    expected = sum(row.seconds for row in always + chosen)
-    count = f"{len(always) + len(chosen)} of {len(known)} proofs"
-    sys.stdout.write(f"The slice of commit {commit}: {count}, {expected:.0f} s by the table\n")
-    for row in always + chosen:
-        sys.stdout.write(f"{row.seconds:7.1f} s  {row.test}\n")
-    tests = [SECURITY, *(row.test for row in chosen)]
-    return run(tests, Proofs(None, commit, LAST_START), "--durations=5")
+    chosen = [*always, *choose([row for row in known if row not in always], commit, left)]
+    seconds = sum(row.seconds for row in chosen)
+    sys.stdout.write(
+        f"The slice of commit {commit}: {len(chosen)} of {len(known)} proofs, {seconds:.0f} s by "
+        f"the table; {sum(row.seconds > left for row in known)} are too long for any slice\n"
+    )
+    ran = noted(run([row.test for row in chosen], LAST_START), commit)
+    return not [row.test for rows in ran for row in rows if row.failed]
 
 
 def main() -> None:
@@ -142,11 +204,12 @@ def main() -> None:
     asked = parser.parse_args()
     begun = time.monotonic()
     try:
-        code = prove_slice() if asked.slice else prove(asked.tests)
+        good = prove_slice() if asked.slice else prove(asked.tests)
     except LonghaulError as error:
         sys.exit(str(error))
-    sys.stdout.write(f"Proofs took {time.monotonic() - begun:.0f} s\n")
-    sys.exit(code)
+    end = "No proof failed" if good else "Proofs failed"
+    sys.stdout.write(f"{end}; they took {time.monotonic() - begun:.0f} s\n")
+    sys.exit(0 if good else 1)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from longhaul.app.diagnose.verify import Interruption, verify
@@ -25,8 +27,11 @@ def test_twenty_kills_change_nothing() -> None:
         ),
     ],
 )
-def test_two_hundred_kills_change_nothing(overrides: tuple[str, ...]) -> None:
+def test_two_hundred_kills_change_nothing(
+    overrides: tuple[str, ...], record_property: Callable[[str, object], None]
+) -> None:
     config = small_config(CARTPOLE, *overrides)
     result = verify(config, Interruption(iterations=240, interruptions=200, kill=True, seed=1))
     assert result.equal, result.as_text()
+    record_property("kills", len(result.interruptions))
     assert len(result.interruptions) == 200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -187,7 +187,10 @@ def test_peers_are_given_the_torch_we_use(file: str) -> None:
 
 
 @pytest.mark.slow
-def test_every_peer_that_is_installed_is_left_behind() -> None:
+@pytest.mark.measures
+def test_every_peer_that_is_installed_is_left_behind(
+    record_property: Callable[[str, object], None],
+) -> None:
     request = BenchRequest(total_timesteps=5 * 1024, repeats=1)
     quick = ConfigSources("mario:standin", "pixels", overrides=("collect.num_steps=32",))
     here = PeerPythons(ROOT / ".venv-peers/bin/python", ROOT / ".venv-sample-factory/bin/python")
@@ -196,5 +199,7 @@ def test_every_peer_that_is_installed_is_left_behind() -> None:
     peers = [one for one in found.speeds if one not in ours]
     assert peers
     best = max(one.median for one in ours)
+    for peer in peers:
+        record_property(f"our steps/s over those of {peer.name}", f"{best / peer.median:.2f}")
     for peer in peers:
         assert best > peer.median, peer.name

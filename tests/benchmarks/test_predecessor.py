@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from benchmarks.predecessor import bench_predecessor
 from benchmarks.variants import bench_variants
@@ -29,14 +31,20 @@ def test_only_tasks_that_had_one_are_measured_beside_a_predecessor() -> None:
 
 
 @pytest.mark.slow
-def test_training_leaves_the_predecessor_far_behind() -> None:
+@pytest.mark.measures
+def test_training_leaves_the_predecessor_far_behind(
+    record_property: Callable[[str, object], None],
+) -> None:
     request = BenchRequest(total_timesteps=800_000, repeats=1)
     ratios = bench_predecessor(resolve(ConfigSources(task="fish")), request).ratios
+    for name in ("learned/s", "steps/CPU-s"):
+        record_property(f"{name} over the predecessor's", f"{min(ratios[name]):.3g}")
     assert min(ratios["learned/s"]) > 100
     assert min(ratios["steps/CPU-s"]) > 10
 
 
 @pytest.mark.slow
+@pytest.mark.measures
 def test_row_4_a_million_fish_step_in_a_cpu_second_and_large_schools_cost_no_more() -> None:
     found = {
         s.name: max(s.per_cpu_second) for s in bench_variants("fish", seconds=1, repeats=3).speeds

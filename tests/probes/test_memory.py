@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -67,8 +68,11 @@ def test_without_a_delay_the_cue_of_the_step_before_is_recalled(algorithm: str) 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", LEARNERS)
 @pytest.mark.parametrize("core", ["gru", "lstm", "transformer"])
-def test_a_long_delay_is_bridged(core: CoreKind, algorithm: str) -> None:
+def test_a_long_delay_is_bridged(
+    core: CoreKind, algorithm: str, record_property: Callable[[str, object], None]
+) -> None:
     # Whole episodes in one sequence: no gradient reaches a cue in the chunk before.
     whole = replace(lessons(core, algorithm, rollouts=300), steps=40, chunk=40)
-    taught = teach(recall(delay=8), algorithm, whole)
-    assert taught.mean_return(90) > 0.9
+    reached = teach(recall(delay=8), algorithm, whole).mean_return(90)
+    record_property("return", f"{reached:.2f}")
+    assert reached > 0.9

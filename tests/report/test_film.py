@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -137,9 +137,13 @@ def test_what_fails_while_frames_are_made_leaves_no_film(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_long_film_takes_no_more_memory_than_a_short_one(tmp_path: Path) -> None:
+@pytest.mark.measures
+def test_a_long_film_takes_no_more_memory_than_a_short_one(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     encode(moving_square(50, side=400), tmp_path / "a.mp4", frames_per_second=25)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     encode(moving_square(2000, side=400), tmp_path / "b.mp4", frames_per_second=25)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    record_property("kilobytes more for 2,000 frames than for 50", grown)
     assert grown < 40_000, "kilobytes; all frames together are 960,000"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -117,7 +117,10 @@ def test_the_payloads_would_run_where_a_page_is_careless(browser: Browser) -> No
         assert browser.until(lambda: browser.run("return window.pwned")) == 1
 
 
-def test_no_payload_runs_wherever_a_run_puts_it(browser: Browser, tmp_path: Path) -> None:
+def test_no_payload_runs_wherever_a_run_puts_it(
+    browser: Browser, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("payloads", len(PAYLOADS))
     names = [f"gym-cartpole-v1/{made_run(tmp_path, seed=at).path.name}" for at in range(100)]
     for at, name in enumerate(names):
         if at % 10 == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -30,16 +31,25 @@ def steps_per_cpu_second(options: FishOptions, schools: int) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.measures
 @pytest.mark.parametrize("inputs", ["world", "own_frame"])
-def test_a_million_fish_step_in_a_cpu_second(inputs: str) -> None:
+def test_a_million_fish_step_in_a_cpu_second(
+    inputs: str, record_property: Callable[[str, object], None]
+) -> None:
     options = FishOptions(inputs="world" if inputs == "world" else "own_frame", short_share=0.8)
-    assert max(steps_per_cpu_second(options, 128) for _ in range(3)) > 1_000_000
+    fastest = max(steps_per_cpu_second(options, 128) for _ in range(3))
+    record_property("fish steps per CPU second", f"{fastest:,.0f}")
+    assert fastest > 1_000_000
 
 
 @pytest.mark.slow
-def test_a_fish_costs_no_more_in_a_large_school() -> None:
+@pytest.mark.measures
+def test_a_fish_costs_no_more_in_a_large_school(
+    record_property: Callable[[str, object], None],
+) -> None:
     small = max(steps_per_cpu_second(FishOptions(fish=25, short_share=0.8), 128) for _ in range(3))
     large = max(steps_per_cpu_second(FishOptions(fish=250, short_share=0.8), 13) for _ in range(3))
+    record_property("speed of 250 over 25 fish", f"{large / small:.2f}")
     assert large > 0.8 * small
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -159,13 +159,16 @@ def test_the_stage_after_a_stage_is_the_next_one() -> None:
 
 
 @pytest.mark.slow
-def test_its_preset_clears_its_first_stage(tmp_path: Path) -> None:
+def test_its_preset_clears_its_first_stage(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     """Ten minutes; docs/guide/mario-game.md has what three seeds reached."""
     config = resolve(ConfigSources("mario:standin", overrides=("report.at_end=false",)))
     run = begin_run(config, tmp_path).directory
     assert run_session(run, config, SessionOptions(quiet=True)).exit_code == 0
     score = read_final_score(run)
     assert score is not None
+    record_property(score.metric, f"{score.value:.2f}")
     assert score.value > 0.6
 
 
@@ -176,7 +179,9 @@ def test_its_preset_is_chosen_by_itself() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_of_a_minute_learns_to_get_further(tmp_path: Path) -> None:
+def test_a_run_of_a_minute_learns_to_get_further(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     overrides = ("total_timesteps=120000", "evaluate.every_iterations=0", *NOTHING_AT_THE_END)
     config = resolve(ConfigSources("mario:standin", overrides=overrides))
     run = begin_run(config, tmp_path).directory
@@ -185,4 +190,6 @@ def test_a_run_of_a_minute_learns_to_get_further(tmp_path: Path) -> None:
         float(row["env/progress"]) for row in read_metrics(run).rows if "env/progress" in row
     ]
     quarter = len(progress) // 4
-    assert statistics.mean(progress[-quarter:]) > 1.5 * statistics.mean(progress[:quarter])
+    first, last = statistics.mean(progress[:quarter]), statistics.mean(progress[-quarter:])
+    record_property("progress of the first and last quarter", f"{first:.0f} {last:.0f}")
+    assert last > 1.5 * first

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -31,8 +33,13 @@ def test_the_explorer_goes_down_the_stairs_it_finds() -> None:
 
 
 @pytest.mark.slow
-def test_the_anchors_are_where_they_were_measured() -> None:
+def test_the_anchors_are_where_they_were_measured(
+    record_property: Callable[[str, object], None],
+) -> None:
     """200 held-out games at cap 2000: random 30 +- 10; the script far above it."""
     played = suites(NetHackOptions())("held-out").references()
+    for player in (RANDOM, EXPLORER):
+        score = evaluation_metrics(played[player])["eval/score"]
+        record_property(f"score of {player}", f"{score:.1f}")
     assert evaluation_metrics(played[RANDOM])["eval/score"] == pytest.approx(30, abs=10)
     assert intervals(played[EXPLORER])["eval/score"][0] > intervals(played[RANDOM])["eval/score"][1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,15 +64,21 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SuiteReport]:
     return trained("full", tmp_path_factory.mktemp("full"))
 
 
-def test_the_whole_rollout_loop_is_fast_enough_to_learn_by() -> None:
+@pytest.mark.measures
+def test_the_whole_rollout_loop_is_fast_enough_to_learn_by(
+    record_property: Callable[[str, object], None],
+) -> None:
     config = resolve(ConfigSources("nethack", overrides=("total_timesteps=40000",)))
-    assert measure_rollouts(config) > LEAST_STEPS_A_SECOND
+    speed = measure_rollouts(config)
+    record_property("steps/s", f"{speed:,.0f}")
+    assert speed > LEAST_STEPS_A_SECOND
 
 
 def test_a_trained_player_is_better_than_chance_on_games_it_never_saw(
-    full: tuple[Path, SuiteReport],
+    full: tuple[Path, SuiteReport], record_property: Callable[[str, object], None]
 ) -> None:
     (held_out,) = full[1].results
+    record_property("score of 200 games", f"{held_out.metrics['eval/score']:.1f}")
     assert len(held_out.episodes) == 200
     assert held_out.metrics["eval/step_cap"] == 2000
     assert held_out.metrics["eval/score"] > LEAST_SCORE
@@ -80,10 +87,12 @@ def test_a_trained_player_is_better_than_chance_on_games_it_never_saw(
 
 
 def test_experts_guided_by_the_rules_know_their_situations(
-    full: tuple[Path, SuiteReport], tmp_path: Path
+    full: tuple[Path, SuiteReport], tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     guided = specialization(full[0])
     alone = specialization(trained("baseline", tmp_path)[0])
+    for name in ("step_entropy", "information"):
+        record_property(f"{name} guided and alone", f"{guided[name]:.3f} {alone[name]:.3f}")
     assert guided["step_entropy"] < MOST_STEP_ENTROPY
     assert not guided["dead"]
     assert guided["information"] > max(LEAST_INFORMATION, alone["information"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,8 +51,12 @@ def with_nes_py(tmp_path: Path) -> Iterator[Comparison]:
     other.close()
 
 
-def hold_to_the_promise(findings: Findings) -> None:
+def hold_to_the_promise(findings: Findings, record_property: Callable[[str, object], None]) -> None:
     """Fail unless 200,000 frames of all stages were alike, and 99.99 % of the screens."""
+    record_property("frames", f"{findings.frames:,}")
+    record_property("differing frames", len(findings.differing))
+    record_property("screens", f"{findings.screens:,}")
+    record_property("differing screens", len(findings.differing_screens))
     assert findings.frames >= 200_000, findings
     assert len(findings.stages) == 32, findings
     assert not findings.differing, findings
@@ -67,9 +71,11 @@ def test_some_play_is_as_on_fceumm() -> None:
 
 
 @pytest.mark.slow
-def test_200_000_frames_of_all_stages_are_as_on_fceumm() -> None:
+def test_200_000_frames_of_all_stages_are_as_on_fceumm(
+    record_property: Callable[[str, object], None],
+) -> None:
     findings = with_fceumm().play(LONG)
-    hold_to_the_promise(findings)
+    hold_to_the_promise(findings, record_property)
     assert not findings.unfinished, findings
     assert not findings.parted, findings
     # fceumm's frames end a line earlier than ours, and the game may be clearing its memory.
@@ -94,12 +100,14 @@ def test_some_play_is_as_on_nes_py(with_nes_py: Comparison) -> None:
 
 
 @pytest.mark.slow
-def test_200_000_frames_of_all_stages_are_as_on_nes_py(with_nes_py: Comparison) -> None:
+def test_200_000_frames_of_all_stages_are_as_on_nes_py(
+    with_nes_py: Comparison, record_property: Callable[[str, object], None]
+) -> None:
     for _ in range(SHIFT):
         with_nes_py.ours.step(0)
         with_nes_py.other.step(0)
     findings = with_nes_py.play(replace(LONG, screens_every=10))
-    hold_to_the_promise(findings)
+    hold_to_the_promise(findings, record_property)
     # Its steps end before the blank, when the longest work of the game is not done, and at last
     # in the blank, when the next frame's has begun.
     assert len(findings.unfinished) <= findings.frames // 500, findings

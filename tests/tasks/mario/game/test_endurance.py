@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import resource
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -76,7 +77,10 @@ def test_a_thousand_constructions_succeed(cartridge: Cartridge) -> None:
 
 
 @pytest.mark.slow
-def test_random_play_over_all_stages_neither_fails_nor_grows(cartridge: Cartridge) -> None:
+@pytest.mark.measures
+def test_random_play_over_all_stages_neither_fails_nor_grows(
+    cartridge: Cartridge, record_property: Callable[[str, object], None]
+) -> None:
     vector = BatchedVectorEnv(GameFactory(EVERYWHERE, cartridge).envs(), CONSOLES, SEEDS, threads=2)
     vector.reset()
     actions = wishes(vector, 512)
@@ -90,7 +94,10 @@ def test_random_play_over_all_stages_neither_fails_nor_grows(cartridge: Cartridg
         reasons.update(episode.reason for episode in step.episodes)
         if number == steps // 10:
             after_warm_up = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - after_warm_up
+    record_property("steps", f"{steps * CONSOLES:,}")
+    record_property("kilobytes grown", grown)
     assert len(stages) == 32
     assert {"enemy", "pit", "stagnation"} <= reasons
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - after_warm_up < 32 * 1024
+    assert grown < 32 * 1024
     vector.close()
