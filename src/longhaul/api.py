@@ -44,22 +44,23 @@ def resolve_config(
     preset: str = "",
     config: Path | str | Mapping[str, Any] | None = None,
     overrides: Sequence[str] = (),
+    continue_from: Path | str | None = None,
     **values: Any,
 ) -> RunConfig:
     """Return the config made of preset, file or dict, values and `key=value` overrides, in order.
 
-    Keys may be dotted, and classes and functions stand for their names.
+    Keys may be dotted, and classes and functions stand for their names. The config of a run to
+    continue takes the place of the preset.
     """
-    from longhaul.app.build.sources import ConfigSources, resolve
+    from longhaul.app.build.sources import ConfigSources, config_of, resolve
 
     file, flags = None, unflatten(_named(values))
     if isinstance(config, Mapping):
         flags = merge(unflatten(_named(config)), flags)
     elif config is not None:
         file = Path(config)
-    return resolve(
-        ConfigSources(task=task, preset=preset, file=file, flags=flags, overrides=overrides)
-    )
+    base = None if continue_from is None else config_of(Path(continue_from))
+    return resolve(ConfigSources(task, preset, file, flags, overrides, base=base))
 
 
 def _named(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,6 +97,7 @@ def train(
     wrappers: Sequence[str | Callable[..., Any] | Mapping[str, Any]] = (),
     listeners: Sequence[RunListener] = (),
     resume: str = "same",
+    continue_from: Path | str | None = None,
     runs_root: Path | str = "runs",
     quiet: bool = False,
     session: SessionOptions = DEFAULT_SESSION,
@@ -105,18 +107,25 @@ def train(
 
     The task is a name, a class of Gymnasium environments or a function that makes one. `wrappers`
     are put around it, the innermost first. Every config key is a keyword; `config` takes a TOML
-    file or a dict. The same call continues an unfinished run. After Ctrl-C the run is saved and
+    file or a dict. The same call continues an unfinished run. A new run may `continue_from` another
+    one or its checkpoint, with its config and all of its state. After Ctrl-C the run is saved and
     KeyboardInterrupt is raised, after SIGTERM SystemExit.
     """
     if wrappers:
         values = merge({"options": {"wrappers": list(wrappers)}}, unflatten(values))
     resolved = resolve_config(
-        task_name(task), preset=preset, config=config, overrides=overrides, **values
+        task_name(task),
+        preset=preset,
+        config=config,
+        overrides=overrides,
+        continue_from=continue_from,
+        **values,
     )
     session = _session(session, quiet=quiet, listeners=listeners)
     # Imported after the config is checked: torch takes seconds to import.
     from longhaul.app.build.memory import choose_device
     from longhaul.app.evaluation.load import Run
+    from longhaul.app.session.continuation import Origin
     from longhaul.app.session.display import choose_display
     from longhaul.app.session.run import run_session
     from longhaul.app.session.start import start_or_resume
@@ -124,7 +133,8 @@ def train(
     _follow(resolved)
     choose_device(resolved.device, require_gpu=session.require_gpu)
     notify = choose_display(as_json=session.as_json, quiet=session.quiet).notice
-    start = start_or_resume(resolved, Path(runs_root), choice=resume, notify=notify)
+    origin = None if continue_from is None else Origin.find(Path(continue_from))
+    start = start_or_resume(resolved, Path(runs_root), choice=resume, notify=notify, origin=origin)
     if start.is_over:
         return Run(start.directory)
     outcome = run_session(
@@ -198,11 +208,9 @@ def _give_env(path: Path | str, env: Callable[..., Any] | None) -> None:
     """Let the environment's name in a run's or folder's config stand for a class or function."""
     if env is None:
         return
-    from longhaul.app.build.sources import Reference, read_toml
+    from longhaul.app.build.sources import Reference, config_of, read_toml
 
-    place = Path(path)
-    folder = place if (place / "config.toml").exists() else place.parents[1]
-    give(Reference.parse(str(read_toml(folder / "config.toml")["task"])).argument, env)
+    give(Reference.parse(str(read_toml(config_of(Path(path)))["task"])).argument, env)
 
 
 def load(

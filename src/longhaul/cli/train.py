@@ -49,6 +49,15 @@ def train(
             "config, else start one. never: always start a new run.",
         ),
     ] = "same",
+    continue_from: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Start a new run, with another --name, from all the state of this run or of one "
+            "of its checkpoints: weights, optimizer, schedules, counters, replay, generators and "
+            "logs. Its config is taken instead of a preset; --set may change what a schedule may.",
+        ),
+    ] = None,
     cluster: options.Cluster = None,
     capture_video: options.CaptureVideo = False,
     track: options.Track = None,
@@ -69,6 +78,7 @@ def train(
         "report": {"film_evaluations": 1} if capture_video else None,
         "track": {"to": track} if track else None,
         "cluster": {"address": cluster} if cluster else None,
+        "continue_from": continue_from,
     }
     from longhaul import api
 

@@ -361,7 +361,8 @@ def _command_list(listed: Iterable[tuple[str, str]]) -> str:
 
 def _machine(run: RunData) -> str:
     record = run.state.record
-    facts = [("created", record.created), *record.host.items(), *record.versions.items()]
+    begun = [("continued from", record.continued_from)] if record.continued_from else []
+    facts = [("created", record.created), *begun, *record.host.items(), *record.versions.items()]
     rows = tuple(words.machine_fact(str(name), str(value)) for name, value in facts)
     return _table(words.Table("", ("what", "value"), rows))
 

@@ -9,7 +9,7 @@ import shutil
 import stat
 import unicodedata
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import Enum
@@ -59,6 +59,8 @@ class RunRecord:
     reason: str = ""
     first_checkpoint: str = ""
     """The first checkpoint the run ever saved; empty until there is one."""
+    continued_from: str = ""
+    """The run and checkpoint it was begun from with all state, as `RUN/CHECKPOINT`."""
     device: str = ""
     """What the newest session trains on, and why if that is not what the config asks for."""
     format: int = FORMAT
@@ -255,8 +257,16 @@ class RunDirectory:
                 folders.remove(WANDB)
 
 
-def create_run(root: Path, record: RunRecord, config_text: str) -> RunDirectory:
-    """Make `root/<task>/<time>-<name>-s<seed>` with run.json and config.toml, all or nothing."""
+def create_run(
+    root: Path,
+    record: RunRecord,
+    config_text: str,
+    fill: Callable[[Path], None] = lambda folder: None,
+) -> RunDirectory:
+    """Make `root/<task>/<time>-<name>-s<seed>` with run.json and config.toml, all or nothing.
+
+    `fill` puts more into the folder before it has its name.
+    """
     task_folder = root / slug(record.task)
     run_id = f"{record.created_at:%Y%m%d-%H%M%S}-{slug(record.name)}-s{record.seed}"
     if len(run_id) > _LONGEST:
@@ -272,6 +282,7 @@ def create_run(root: Path, record: RunRecord, config_text: str) -> RunDirectory:
         write_durably(temporary / "run.json", [encode_record(record)])
         write_durably(temporary / "config.toml", [config_text.encode()])
         (temporary / "checkpoints").mkdir()
+        fill(temporary)
         sync_directory(temporary)
         path = _rename_to_free_name(temporary, task_folder / run_id)
         sync_directory(task_folder)
@@ -283,6 +294,10 @@ def create_run(root: Path, record: RunRecord, config_text: str) -> RunDirectory:
             f"cannot create a run in {root}: {error.strerror}; make that folder writable or "
             "choose another one for the runs"
         ) from error
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        _remove_empty(made)
+        raise
     return RunDirectory(path)
 
 

@@ -93,6 +93,15 @@ class ConfigSources:
     overrides: Sequence[str] = ()
     tried: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Values that a search tries."""
+    base: Path | None = None
+    """A run's config, which takes the place of the preset."""
+
+    def __post_init__(self) -> None:
+        if self.base is not None and (self.preset or self.file is not None):
+            raise ConfigError(
+                "a run that continues another one has its config; leave out --preset and "
+                "--config, and change keys with --set"
+            )
 
     def layers(self) -> tuple[dict[str, Any], ...]:
         """Return the values of each source except the preset, in order."""
@@ -118,14 +127,19 @@ def resolve(sources: ConfigSources) -> RunConfig:
     """
     kind = find_kind(sources.task)
     kind.check_argument(Reference.parse(sources.task).argument)
-    preset = read_preset(kind, sources.task, sources.preset)
+    preset = (
+        read_toml(sources.base)
+        if sources.base is not None
+        else read_preset(kind, sources.task, sources.preset)
+    )
     values, given = preset, dict[str, Any]()
     for layer in sources.layers():
         values = put_on(values, layer, sources.task)
         given = merge(given, layer)
-    if given.get("task", sources.task) != sources.task:
+    named = values.get("task", sources.task)
+    if named != sources.task:
         raise ConfigError(
-            f"the config is for task {value_words(given['task'])}, not {sources.task!r}; use the "
+            f"the config is for task {value_words(named)}, not {sources.task!r}; use the "
             "same task in both, or remove it from the config"
         )
     config = from_values({**values, "task": sources.task})
@@ -247,6 +261,15 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"config file {str(path)!r} cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"config file {str(path)!r} is not valid TOML: {error}") from None
+
+
+def config_of(path: Path) -> Path:
+    """Return the config in a folder, or that of the run a checkpoint is in."""
+    name = "config.toml"
+    for folder in (path, path.resolve().parent.parent):
+        if (folder / name).is_file():
+            return folder / name
+    raise ConfigError(f"{path} is not a run directory: it has no {name}")
 
 
 def parse_override(text: str) -> dict[str, Any]:

@@ -115,6 +115,7 @@ def run_facts(directory: RunDirectory) -> dict[str, Any]:
         "status": run.status,
         "reason": run.record.reason,
         "created": run.record.created,
+        "continued_from": run.record.continued_from,
         "iteration": last.get("iteration", 0),
         "env_steps": last.get("env_steps", 0),
         "episodes": last.get("episodes", 0),

@@ -10,7 +10,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from longhaul.app.build.sources import (
     to_values,
 )
 from longhaul.app.evaluation.load import Run
+from longhaul.app.session.continuation import Origin
 from longhaul.app.session.tracking import check_trackers
 from longhaul.cluster.connect import check_cluster
 from longhaul.core.config import value_words
@@ -84,14 +85,31 @@ def build_checked(config: RunConfig) -> Task:
     return task
 
 
-def begin_run(config: RunConfig, root: Path) -> Start:
-    """Create the directory of a new run, after its task, schedule and network were checked."""
+def begin_run(config: RunConfig, root: Path, origin: Origin | None = None) -> Start:
+    """Create the directory of a new run, after its task, schedule and network were checked.
+
+    With an origin, it begins with the state and the logs of that run.
+    """
+    if origin is not None:
+        refuse_held(origin.run.directory)
     task = build_checked(config)
     memory_plan(config, task).demand_room()
     record = begin_record(
         config.task, config.name, config.seed, now=datetime.now(UTC), command=sys.argv
     )
-    return Start(create_run(root, record, write_toml(to_values(config))), config, task)
+    text = write_toml(to_values(config))
+    if origin is None:
+        return Start(create_run(root, record, text), config, task)
+    first = origin.checkpoint.path.name
+    record = replace(record, continued_from=origin.name, first_checkpoint=first)
+    run = create_run(root, record, text, lambda folder: origin.copy(folder, config, task))
+    return Start(run, config, task)
+
+
+def refuse_held(run: RunDirectory) -> None:
+    """Raise if a trainer is at work in a run: its files would change while they are copied."""
+    if is_held(run, time.time):
+        raise LockedError(f"{run.path} is being trained; stop it, or wait until it ends")
 
 
 def find_run(path: Path, *, total_timesteps: int | None, overrides: Sequence[str]) -> Start:
@@ -183,23 +201,49 @@ def folder_notice(config: RunConfig) -> list[str]:
 
 
 def start_or_resume(
-    config: RunConfig, root: Path, *, choice: str, notify: Callable[[str], None]
+    config: RunConfig,
+    root: Path,
+    *,
+    choice: str,
+    notify: Callable[[str], None],
+    origin: Origin | None = None,
 ) -> Start:
-    """Return the run that `--resume` selects, or a new one if there is none to continue."""
+    """Return the run that `--resume` selects, or a new one if there is none to continue.
+
+    A new run goes on from `origin`, if there is one.
+    """
+    if origin is not None:
+        origin.check(config)
+    start = _chosen(config, root, choice, notify, origin)
+    if origin is not None and not origin.is_that_of(start.directory):
+        raise ConfigError(
+            f"{start.directory.path} has this name and does not continue {origin.run.path}; give "
+            "another --name, or leave out --continue-from to resume it"
+        )
+    return start
+
+
+def _chosen(
+    config: RunConfig,
+    root: Path,
+    choice: str,
+    notify: Callable[[str], None],
+    origin: Origin | None,
+) -> Start:
     check_cluster(config.cluster)
     for notice in folder_notice(config):
         notify(notice)
     match choice:
         case "same":
-            return _same_run(config, root)
+            return _same_run(config, root, origin)
         case "never":
-            return begin_run(config, root)
+            return begin_run(config, root, origin)
         case "auto":
             match = find_match(root, config)
             for line in match.reasons:
                 notify(f"--resume auto: {line}")
             if match.run is None:
-                return begin_run(config, root)
+                return begin_run(config, root, origin)
             return Start(match.run, config, is_over=match.is_over)
     raise ConfigError(
         f"unknown --resume {choice!r}{suggestion(choice, CHOICES)}; use one of "
@@ -207,14 +251,14 @@ def start_or_resume(
     )
 
 
-def _same_run(config: RunConfig, root: Path) -> Start:
+def _same_run(config: RunConfig, root: Path, origin: Origin | None) -> Start:
     """Return the unfinished run of this task, name and seed, or a new one."""
     check_trackers(config.track)
     run = find_unfinished(root, config.task, config.name, config.seed)
     if run is not None and not has_saved(run) and changed_keys(run, config):
         run = None  # it has no checkpoint, so there is nothing to continue
     if run is None:
-        return begin_run(config, root)
+        return begin_run(config, root, origin)
     check_same(run, config)
     return Start(run, config)
 
