@@ -53,7 +53,7 @@ def subject(folder: Path) -> Subject:
         "gym:CartPole-v1",
         "first",
         3,
-        {"seed": 3, "learn": {"epochs": 4}},
+        {"seed": 3, "learn": {"n_epochs": 4}},
         {"train/loss": "the weighted sum of all parts", "reward/<term>": "sum of one term"},
     )
 

@@ -74,6 +74,7 @@ def test_an_offline_run_holds_every_point(wandb: Any, tmp_path: Path) -> None:
         scalars = {"train/loss": 1 / iteration, "iteration": float(iteration)}
         tracker.write(Point(8 * iteration, 1.0, scalars, numbers if iteration == 3 else {}))
     tracker.close()
+    wandb.teardown()  # its service has written all of the file when it has ended
     rows = history(tmp_path)
     assert [row["_step"] for row in rows] == [8, 16, 24, 32, 40]
     assert [row["train/loss"] for row in rows] == [1.0, 0.5, 1 / 3, 0.25, 0.2]
