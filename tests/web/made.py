@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -172,12 +172,17 @@ class Site:
 
 
 @contextmanager
-def served(root: Path, rules: AccessRules | None = None, port: int = 0) -> Iterator[Site]:
+def served(
+    root: Path,
+    rules: AccessRules | None = None,
+    port: int = 0,
+    zoo: Sequence[Mapping[str, Any]] = (),
+) -> Iterator[Site]:
     """Serve a folder of runs from a thread for as long as the block lasts."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
-    server = make_server(RunIndex(open_runs_folder(root)), rules or AccessRules())
+    server = make_server(RunIndex(open_runs_folder(root)), rules or AccessRules(), zoo)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from starlette.datastructures import QueryParams
 
+from longhaul.app.evaluation.zoo import zoo_cards
 from longhaul.runs.score import Score, Source, write_final_score
 from longhaul.web.files import open_runs_folder
 from longhaul.web.pages import read_window
@@ -41,6 +42,13 @@ def test_the_list_tells_how_every_run_stands(site: Site) -> None:
     assert (best["value"], best["env_steps"]) == (40.0, 2000)
     assert first["spark_of"] == "eval/mean_reward"
     assert first["spark"] == [[500.0, 10.0], [1000.0, 20.0], [1500.0, 30.0], [2000.0, 40.0]]
+
+
+def test_the_policies_of_the_zoo_are_listed(tmp_path: Path) -> None:
+    cards = [card.as_values() for card in zoo_cards()]
+    assert cards
+    with served(tmp_path, zoo=cards) as site:
+        assert site.ask("/api/zoo").json == cards
 
 
 def whole_list(site: Site) -> list[dict[str, object]]:

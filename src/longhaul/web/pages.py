@@ -8,7 +8,7 @@ import hashlib
 import logging
 import math
 import mimetypes
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, cast
 
@@ -134,8 +134,11 @@ class Assets:
 class Pages:
     """Answers requests from the run index."""
 
-    def __init__(self, index: RunIndex, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, index: RunIndex, zoo: Sequence[Mapping[str, Any]], is_over: Callable[[], bool]
+    ) -> None:
         self._index = index
+        self._zoo = list(zoo)
         self._news = News(index)
         self._assets = Assets()
         self._is_over = is_over
@@ -149,6 +152,7 @@ class Pages:
             Route("/api/run", self.run),
             Route("/api/curves", self.curves),
             Route("/api/configs", self.configs),
+            Route("/api/zoo", self.zoo),
             Route("/api/news", self.news),
             Route("/files/{kind}/{task}/{run}/{name}", self.file),
         ]
@@ -186,6 +190,10 @@ class Pages:
         runs = request.query_params.getlist("run")[:MOST_RUNS]
         return as_json(await run_in_threadpool(configs_payload, self._index, runs))
 
+    async def zoo(self, request: Request) -> Response:
+        """Return the cards of the zoo."""
+        return as_json(self._zoo)
+
     async def news(self, request: Request) -> Response:
         """Return a stream of changes."""
         if request.method == "HEAD":
@@ -214,7 +222,11 @@ class Pages:
 
 
 def make_app(
-    index: RunIndex, rules: AccessRules, *, is_over: Callable[[], bool] = lambda: False
+    index: RunIndex,
+    rules: AccessRules,
+    zoo: Sequence[Mapping[str, Any]] = (),
+    *,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Starlette:
     """Return the application; streams end when `is_over` returns True."""
 
@@ -227,7 +239,7 @@ def make_app(
             await run_in_threadpool(index.close)
 
     return Starlette(
-        routes=Pages(index, is_over).routes(),
+        routes=Pages(index, zoo, is_over).routes(),
         middleware=[Middleware(RequestGuard, rules)],
         lifespan=lifespan,
     )

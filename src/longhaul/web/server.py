@@ -6,9 +6,10 @@ import ipaddress
 import logging
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -31,6 +32,8 @@ class Service:
     port: int = 8765
     token: str = field(default="", repr=False)
     allowed_hosts: tuple[str, ...] = ()
+    zoo: Sequence[Mapping[str, Any]] = ()
+    """The cards of trained policies that are listed below the runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +55,20 @@ def serve(service: Service, notify: Callable[[Address], None]) -> None:
     rules = AccessRules(_own_names(service), token)
     listener = _listen(service)
     port = int(listener.getsockname()[1])
-    server = make_server(index, rules)
+    server = make_server(index, rules, service.zoo)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     notify(Address(f"http://{_in_address(service.host)}:{port}/", token))
     with listener:
         server.run(sockets=[listener])
 
 
-def make_server(index: RunIndex, rules: AccessRules) -> uvicorn.Server:
+def make_server(
+    index: RunIndex, rules: AccessRules, zoo: Sequence[Mapping[str, Any]] = ()
+) -> uvicorn.Server:
     """Return a server without logs and version headers that ends its streams on exit."""
     server: uvicorn.Server
     config = uvicorn.Config(
-        make_app(index, rules, is_over=lambda: server.should_exit),
+        make_app(index, rules, zoo, is_over=lambda: server.should_exit),
         http="h11",
         ws="none",
         lifespan="on",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from longhaul.app.build.config import RunConfig
 from longhaul.app.build.sources import find_kind, task_names, to_values
 from longhaul.app.build.text import columns
+from longhaul.app.evaluation.zoo import zoo_cards
 from longhaul.core.errors import CheckpointError, ConfigError, suggestion
 from longhaul.report.run_data import RunData, gather
 from longhaul.runs.checkpoints.inspect import MANIFEST_FILE, list_checkpoints, verify
@@ -307,4 +308,5 @@ def serve_runs(
         notify(f"the page of {root}: {address.as_text()}")
         notify("stop it with Ctrl-C; the runs are not affected")
 
-    serve(Service(root, host, port, token, tuple(allowed_hosts)), show_address)
+    zoo = [card.as_values() for card in zoo_cards()]
+    serve(Service(root, host, port, token, tuple(allowed_hosts), zoo), show_address)

@@ -1,5 +1,5 @@
 // The list of runs: updated row by row, which keeps focus and selection.
-import { byId, make, runAddress, setText, svg } from "./dom.js";
+import { byId, make, runAddress, setText, svg, table } from "./dom.js";
 import { followTheme, listen, ask } from "./server.js";
 import { compact, duration, figure, moment } from "./words.js";
 
@@ -226,6 +226,22 @@ function forget(id) {
   selected.delete(id);
 }
 
+function showZoo(cards) {
+  byId("zoo").hidden = cards.length === 0;
+  byId("zoo").append(table(
+    ["Policy", "Task", "Steps", "Score", "95 % interval", "Measured on", "Trained by"],
+    cards.map((card) => make(
+      "tr", {}, make("th", { scope: "row" }, card.name), make("td", {}, card.task),
+      make("td", { class: "number" }, compact(card.env_steps)),
+      make("td", { title: card.metric }, figure(card.score)),
+      make("td", {}, `${figure(card.low)} to ${figure(card.high)}`),
+      make("td", {}, `${card.episodes} episodes${card.suite ? ` of ${card.suite}` : ""}`),
+      make("td", { class: "faint" }, make("code", {}, card.command)),
+    )),
+    "Trained policies with task, score and command",
+  ));
+}
+
 followTheme();
 showHead();
 byId("filter").addEventListener("input", soon);
@@ -241,6 +257,7 @@ ask("/api/runs").then(({ root, runs: found }) => {
   for (const run of found) runs.set(run.id, run);
   show();
 }).catch(() => {});
+ask("/api/zoo").then(showZoo).catch(() => {});
 listen({
   all: (found) => {
     const there = new Set(found.map((run) => run.id));
