@@ -42,7 +42,7 @@ endif
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: train test portable lint check prove prove-slice chromium soak bench size peers-mario \
-	peers-sample-factory docs clean help moved
+	peers-sample-factory peers-atari docs clean help moved
 
 train: .venv/ready-train $(if $(filter mario%,$(TASK)),$(GAME)) $(if $(filter nethack%,$(TASK)),$(NETHACK)) ## train TASK (default fish); more options in ARGS="..."
 	@$(BIN)/longhaul train "$(TASK)" $(ARGS)
@@ -98,6 +98,10 @@ peers-sample-factory: ## put Sample Factory into .venv-sample-factory, to compar
 	@test -d .venv-sample-factory || "$${PYTHON:-python3}" -m venv .venv-sample-factory
 	@.venv-sample-factory/bin/python -m pip install $(PIP_FLAGS) \
 		-r benchmarks/sample_factory_peer.txt
+
+peers-atari: peers-sample-factory ## also put CleanRL and EnvPool beside it, to compare training on Atari with
+	@.venv-sample-factory/bin/python -m pip install $(PIP_FLAGS) --no-deps --ignore-requires-python \
+		-r benchmarks/atari_peers.txt
 
 docs: .venv/ready-docs ## write docs/reference/, then build site/, failing on a broken link
 	@$(BIN)/python -m docs.tools.reference docs/reference

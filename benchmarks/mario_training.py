@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.beside import (
+    PEER_SECONDS,
+    SAMPLE_FACTORY_PYTHON,
+    THREADS,
+    Peer,
+    PeerRow,
+    available,
+    measure_in_turn,
+    our_ways,
+)
 from benchmarks.peers import sample_factory as peer_sample_factory
 from benchmarks.peers import sb3_today as peer_sb3_today
-from benchmarks.processes import CpuStopwatch, isolated, missing, run_peer_script
+from benchmarks.processes import isolated, run_peer_script
 
 from benchmarks import command
-from longhaul.app.bench.table import Ratio, Section, Speeds, SpeedTable, ratio
-from longhaul.app.bench.training import (
-    BenchRequest,
-    measure_run,
-    only_training,
-    time_shares,
-)
+from longhaul.app.bench.table import SpeedTable
+from longhaul.app.bench.training import BenchRequest, only_training
 from longhaul.app.build.config import RunConfig
 from longhaul.app.build.sources import ConfigSources, Reference, resolve, to_values
-from longhaul.nets.config import ImagePrecision
 from longhaul.tasks.mario.rom import STAND_IN, find_rom
 
-EQUAL_PRECISION: ImagePrecision = "float32"
-"""What every peer computes with."""
 PEERS = ("sb3", "sample-factory", "sb3-today")
 BOTH_PRESETS = ("fast", "pixels")
-THREADS = (1, 2)
 ITERATIONS = {"tiles": 12, "pixels": 4}
 """Measured by default, after the first, by what is seen: about as long for both."""
 TODAY = {"num_envs": 8, "steps": 64, "iterations": 3, "threads": 2}
 """Without our consoles 4,096 steps take half a minute; what one costs does not depend on it."""
-PEER_SECONDS = 1800.0
-NEEDED = {
-    "sb3": ("stable_baselines3", "torch"),
-    "sample-factory": ("sample_factory", "torch"),
-    "sb3-today": ("stable_baselines3", "torch", "gym_super_mario_bros"),
-}
-"""What a peer's interpreter must have; asked before anything is measured, which takes minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,41 +44,7 @@ class PeerPythons:
     """The interpreters that have the peers; see the Makefile."""
 
     today: Path = Path(".venv-peers/bin/python")
-    sample_factory: Path = Path(".venv-sample-factory/bin/python")
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One way to run ours."""
-
-    precision: ImagePrecision
-    threads: int
-    overlap: bool
-
-    @property
-    def title(self) -> str:
-        """What is said of it."""
-        precision = "" if self.precision == EQUAL_PRECISION else f", {self.precision} precision"
-        threads = f"{self.threads} thread{'s' * (self.threads > 1)}"
-        return f"longhaul{precision}, {threads}{', overlap' * self.overlap}"
-
-    def of(self, config: RunConfig) -> RunConfig:
-        """Return a configuration run this way."""
-        return replace(
-            config,
-            threads=self.threads,
-            collect=replace(config.collect, overlap=self.overlap),
-            policy=replace(config.policy, image_precision=self.precision),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class PeerRow:
-    """One way to run a peer."""
-
-    peer: str
-    title: str
-    measure: Callable[[RunConfig], dict[str, Any]]
+    sample_factory: Path = SAMPLE_FACTORY_PYTHON
 
 
 def bench_game_training(
@@ -105,70 +64,8 @@ def bench_game_training(
         rows, left_out = peer_rows(() if is_alone else peers, config, pythons or PeerPythons())
         for words in left_out:
             command.notify(words)
-        found[preset] = bench_preset(preset, config, rows, request.repeats, left_out)
-    return found
-
-
-def bench_preset(
-    preset: str,
-    config: RunConfig,
-    rows: tuple[PeerRow, ...],
-    repeats: int,
-    left_out: tuple[str, ...] = (),
-) -> SpeedTable:
-    """Measure all systems in turn, again and again."""
-    each: dict[str, list[tuple[float, float]]] = {}
-    shares: dict[str, dict[str, float]] = {}
-    ways = {way.title: way for way in our_ways(config)}
-
-    def keep(title: str, speed: tuple[float, float]) -> None:
-        each.setdefault(title, []).append(speed)
-        wall, by_cpu = speed
-        command.notify(f"{preset}: {title}: {wall:,.0f} steps/s, {by_cpu:,.0f} steps/CPU-s")
-
-    for _ in range(repeats):
-        for title, way in ways.items():
-            speed, shares[title] = measure_ours(way.of(config))
-            keep(title, speed)
-        for row in rows:
-            keep(row.title, speed_of(row.measure(config)))
-    measured = {
-        title: Speeds(title, tuple(wall for wall, _ in pairs), tuple(cpu for _, cpu in pairs))
-        for title, pairs in each.items()
-    }
-    stages = list(dict.fromkeys(stage for split in shares.values() for stage in split))
-    split = [
-        (title, *(f"{100 * found.get(stage, 0.0):.0f} %" for stage in stages))
-        for title, found in shares.items()
-    ]
-    return SpeedTable(
-        preset,
-        conditions(config),
-        tuple(measured.values()),
-        ratios({way: measured[title] for title, way in ways.items()}, measured),
-        (Section(("time", *stages), split),),
-        left_out,
-        {"shares": shares, "left_out": left_out},
-    )
-
-
-def ratios(ours: Mapping[Way, Speeds], measured: Mapping[str, Speeds]) -> dict[str, Ratio]:
-    """Return our fastest of each precision over each peer, and overlap on over off."""
-    found: dict[str, Ratio] = {}
-
-    def compare(title: str, one: Speeds, other: Speeds) -> None:
-        found[f"{title}, steps/s"] = ratio(one.per_second, other.per_second)
-        found[f"{title}, steps/CPU-s"] = ratio(one.per_cpu_second, other.per_cpu_second)
-
-    peers = [one for one in measured.values() if one not in ours.values()]
-    for precision in dict.fromkeys(way.precision for way in ours):
-        alike = [speeds for way, speeds in ours.items() if way.precision == precision]
-        best = max(alike, key=lambda speeds: speeds.median)
-        for peer in peers:
-            compare(f"{best.name} / {peer.name}", best, peer)
-    for way, speeds in ours.items():
-        if way.overlap:
-            compare(f"{speeds.name} / off", speeds, ours[replace(way, overlap=False)])
+        ways = our_ways(config.policy.image_precision)
+        found[preset] = measure_in_turn(preset, config, ways, rows, request.repeats, left_out)
     return found
 
 
@@ -185,34 +82,6 @@ def measured_config(config: RunConfig, total_timesteps: int) -> RunConfig:
     return only_training(config, total_timesteps or rollout * (1 + ITERATIONS[seen]))
 
 
-def conditions(config: RunConfig) -> str:
-    """Return in one line what all systems share."""
-    learn = config.learn
-    return (
-        f"{config.num_envs} games, {config.collect.num_steps} steps, {learn.n_epochs} epochs, "
-        f"minibatch {learn.minibatch_size}, {config.total_timesteps:,} steps each, of which "
-        "the first rollout does not count; the same layers on all sides"
-    )
-
-
-def our_ways(config: RunConfig) -> tuple[Way, ...]:
-    """Return how we are measured: as exactly as the peers, and as the preset has it."""
-    seen = dict.fromkeys((EQUAL_PRECISION, config.policy.image_precision))
-    return tuple(Way(*way) for way in itertools.product(seen, THREADS, (False, True)))
-
-
-def measure_ours(config: RunConfig) -> tuple[tuple[float, float], dict[str, float]]:
-    """Return our speed in a complete run, logs and checkpoints included, and the time shares."""
-    watch = CpuStopwatch()
-    rows = measure_run(config, watch)
-    return watch.rates, time_shares(rows[1:])
-
-
-def speed_of(found: dict[str, Any]) -> tuple[float, float]:
-    """Return what a peer measured of itself."""
-    return float(found["steps_per_second"]), float(found["steps_per_cpu_second"])
-
-
 def peer_rows(
     peers: Sequence[str], config: RunConfig, pythons: PeerPythons
 ) -> tuple[tuple[PeerRow, ...], tuple[str, ...]]:
@@ -223,26 +92,36 @@ def peer_rows(
     from benchmarks.peers.sb3_batched import lean_trunk
 
     lean_trunk(config)
-    found: list[PeerRow] = []
-    left_out: list[str] = []
-    for peer, python, remedy in (
-        ("sb3", Path(sys.executable), "pip install 'longhaul[peers]'"),
-        ("sample-factory", pythons.sample_factory, "make peers-sample-factory"),
-        ("sb3-today", pythons.today, "make peers-mario"),
-    ):
-        if peer not in peers:
-            continue
-        if fault := missing(python, NEEDED[peer]):
-            left_out.append(f"{peer} left out: {fault}; `{remedy}` helps")
-        else:
-            found += ROWS[peer](python)
-    return tuple(found), tuple(left_out)
+    known = (
+        Peer(
+            "sb3",
+            Path(sys.executable),
+            ("stable_baselines3", "torch"),
+            "pip install 'longhaul-rl[peers]'",
+            _sb3_rows,
+        ),
+        Peer(
+            "sample-factory",
+            pythons.sample_factory,
+            ("sample_factory", "torch"),
+            "make peers-sample-factory",
+            _sample_factory_rows,
+        ),
+        Peer(
+            "sb3-today",
+            pythons.today,
+            ("stable_baselines3", "torch", "gym_super_mario_bros"),
+            "make peers-mario",
+            _today_rows,
+        ),
+    )
+    return available(peer for peer in known if peer.name in peers)
 
 
 def _sb3_rows(python: Path) -> list[PeerRow]:
     def row(title: str, *, threads: int, lent: bool) -> PeerRow:
         measure = partial(measure_sb3, python=python, threads=threads, lent=lent)
-        return PeerRow("sb3", f"sb3, our consoles, {title}", measure)
+        return PeerRow(f"sb3, our consoles, {title}", measure)
 
     return [
         row("1 thread", threads=1, lent=False),
@@ -255,7 +134,7 @@ def _sample_factory_rows(python: Path) -> list[PeerRow]:
     def row(title: str, *, mode: str, lent: bool) -> PeerRow:
         measure = partial(measure_sample_factory, python=python, mode=mode, lent=lent)
         name = f"sample-factory, our consoles, {title}"
-        return PeerRow("sample-factory", name, measure)
+        return PeerRow(name, measure)
 
     return [
         row("processes", mode="processes", lent=False),
@@ -266,14 +145,7 @@ def _sample_factory_rows(python: Path) -> list[PeerRow]:
 
 def _today_rows(python: Path) -> list[PeerRow]:
     title = "sb3 today: SubprocVecEnv over gym-super-mario-bros"
-    return [PeerRow("sb3-today", title, partial(measure_today, python=python))]
-
-
-ROWS: dict[str, Callable[[Path], list[PeerRow]]] = {
-    "sb3": _sb3_rows,
-    "sample-factory": _sample_factory_rows,
-    "sb3-today": _today_rows,
-}
+    return [PeerRow(title, partial(measure_today, python=python))]
 
 
 def measure_sb3(config: RunConfig, *, python: Path, threads: int, lent: bool) -> dict[str, Any]:

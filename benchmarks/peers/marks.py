@@ -40,11 +40,12 @@ class Marks:
         """How many there are."""
         return len(self._marks)
 
-    def rates(self) -> dict[str, float]:
-        """Return steps per second and per CPU-second between the first mark and the last."""
-        if len(self._marks) < 2:
+    def rates(self, skip: int = 0) -> dict[str, float]:
+        """Return steps per second and per CPU-second from the mark after `skip` to the last."""
+        marks = self._marks[skip:]
+        if len(marks) < 2:
             raise ValueError("too few steps to measure")
-        (began, began_cpu, before), (ended, ended_cpu, after) = self._marks[0], self._marks[-1]
+        (began, began_cpu, before), (ended, ended_cpu, after) = marks[0], marks[-1]
         moved = after - before
         return {
             "steps_per_second": moved / (ended - began),

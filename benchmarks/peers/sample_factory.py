@@ -149,18 +149,27 @@ def arguments(asked: dict[str, Any], folder: str) -> list[str]:
 def measure(asked: dict[str, Any]) -> dict[str, float]:
     """Return the speed of some iterations after the first."""
     find_longhaul()
-    import torch
-    from benchmarks.peers.marks import Marks
-    from sample_factory.algo.runners.runner import AlgoObserver
     from sample_factory.algo.utils.context import global_model_factory
     from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
     from sample_factory.envs.env_utils import register_env
-    from sample_factory.train import make_runner
 
     register_env(NAME, partial(make_games, asked=asked))
     global_model_factory().register_encoder_factory(partial(make_trunk, asked=asked))
+    with TemporaryDirectory(prefix="longhaul-bench-") as folder:
+        given = arguments(asked, folder)
+        parser, _ = parse_sf_args(given)
+        size = asked["num_envs"] * asked["steps"]
+        return run_measured(parse_full_cfg(parser, given), size, asked["threads"])
+
+
+def run_measured(cfg: Any, size: int, threads: int) -> dict[str, float]:
+    """Return the speed of a run whose iterations have `size` steps, without the first."""
+    import torch
+    from benchmarks.peers.marks import Marks
+    from sample_factory.algo.runners.runner import AlgoObserver
+    from sample_factory.train import make_runner
+
     marks = Marks()
-    size = asked["num_envs"] * asked["steps"]
 
     class AfterIterations(AlgoObserver):  # type: ignore[misc]  # as above
         """Takes the time after every training iteration."""
@@ -169,14 +178,11 @@ def measure(asked: dict[str, Any]) -> dict[str, float]:
             """Count what was learned from."""
             marks(training_iteration_since_resume * size)
 
-    with TemporaryDirectory(prefix="longhaul-bench-") as folder:
-        given = arguments(asked, folder)
-        parser, _ = parse_sf_args(given)
-        _, runner = make_runner(parse_full_cfg(parser, given))
-        runner.register_observer(AfterIterations())
-        runner.init()
-        torch.set_num_threads(asked["threads"])
-        runner.run()
+    _, runner = make_runner(cfg)
+    runner.register_observer(AfterIterations())
+    runner.init()
+    torch.set_num_threads(threads)
+    runner.run()
     return marks.rates()
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import torch
+from benchmarks.peers.marks import Marks
 
 from longhaul.app.build.config import RunConfig
-from longhaul.app.build.sources import Reference
+from longhaul.app.build.sources import Reference, from_values
 from longhaul.core.errors import ConfigError
 from longhaul.learn.config import PPOConfig
 
@@ -147,3 +150,19 @@ def callback(at_rollout_start: Any) -> Any:
             at_rollout_start()
 
     return Marks()
+
+
+def measure_alone(config: RunConfig) -> dict[str, float]:
+    """Return the speed by wall clock and by processor time, that of other processes included."""
+    torch.set_num_threads(config.threads)
+    model = build_sb3(config)
+    marks = Marks()
+    model.learn(config.total_timesteps, callback=callback(lambda: marks(model.num_timesteps)))
+    marks(model.num_timesteps)
+    # The first mark is taken before anything is collected.
+    return marks.rates(skip=1)
+
+
+if __name__ == "__main__":
+    found = measure_alone(from_values(json.loads(sys.argv[1])))
+    sys.stdout.write("\n" + json.dumps(found) + "\n")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from benchmarks.mario_training import PeerPythons, Way, bench_game_training, ratios
+from benchmarks.beside import Way, our_ways, ratios
+from benchmarks.mario_training import PeerPythons, bench_game_training
 from benchmarks.peers.marks import Marks
 from benchmarks.peers.network import plain_trunk
 from benchmarks.peers.sample_factory import arguments
@@ -68,7 +69,7 @@ def test_ours_is_measured_with_one_thread_and_two_overlapped_and_not(
 
 
 def test_ours_is_measured_as_exactly_as_the_peers_and_as_the_preset_has_it() -> None:
-    ways = bench.our_ways(resolve(sources("pixels", "policy.image_precision=bfloat16")))
+    ways = our_ways("bfloat16")
     assert len(ways) == 8
     assert {way.precision for way in ways[:4]} == {"float32"}
     assert ways[-1].title == "longhaul, bfloat16 precision, 2 threads, overlap"
@@ -94,7 +95,7 @@ def test_peers_are_compared_with_our_best_of_each_precision() -> None:
 def test_peers_that_are_not_installed_are_told_of() -> None:
     config = bench.measured_config(resolve(sources("pixels")), 4096)
     rows, left_out = bench.peer_rows(bench.PEERS, config, NOWHERE)
-    assert {row.peer for row in rows} == {"sb3"}
+    assert all(row.title.startswith("sb3") for row in rows)
     assert "make peers-sample-factory" in left_out[0]
     assert "make peers-mario" in left_out[1]
 
@@ -133,6 +134,7 @@ def test_marks_leave_out_what_came_before_the_first() -> None:
     marks(200)
     marks(300)
     assert marks.rates()["steps_per_cpu_second"] == pytest.approx(50.0)
+    assert marks.rates(skip=1)["steps_per_cpu_second"] == pytest.approx(100 / 3)
 
 
 def test_a_peer_that_says_something_else_is_quoted() -> None:
