@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterable, Iterator
 
 from docs.tools.fields import field_docs
-from docs.tools.wording import default_words, sentence, table
+from docs.tools.wording import default_of, default_words, sentence, table
 
 from longhaul.core.config import field_types
 from longhaul.core.hint import Rule
@@ -43,7 +43,11 @@ def _section(rule: Rule) -> Iterator[str]:
     kind = type(rule)
     types, docs = field_types(kind), field_docs(kind)
     rows = [
-        (f"`{field.name}`", default_words(field, types[field.name]), sentence(docs[field.name]))
+        (
+            f"`{field.name}`",
+            default_words(default_of(field), types[field.name]),
+            sentence(docs[field.name]),
+        )
         for field in dataclasses.fields(kind)
         if field.name not in FIXED
     ]

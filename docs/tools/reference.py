@@ -13,7 +13,7 @@ from typing import Any
 from docs.tools.commands import commands_page
 from docs.tools.fields import field_docs
 from docs.tools.hints import rule_blocks
-from docs.tools.wording import code, default_words, page, sentence, table, type_words
+from docs.tools.wording import code, default_of, default_words, page, sentence, table, type_words
 from docs.tools.zoo import zoo_page
 
 import longhaul
@@ -100,17 +100,21 @@ def config_page() -> str:
     return page("Config", *blocks)
 
 
-def _tables(kind: type, prefix: str) -> Iterator[str]:
-    """Yield the table of a config class, then those of the config classes in it."""
+def _tables(kind: type, prefix: str, defaults: object = None) -> Iterator[str]:
+    """Yield the table of a config class, then those of the config classes in it.
+
+    `defaults` is the instance that the class around it begins with, whose values may differ from
+    those of a bare one.
+    """
     inner = {
         name: hint for name, hint in field_types(kind).items() if dataclasses.is_dataclass(hint)
     }
-    yield field_table(kind, prefix, leave_out=inner)
-    docs = field_docs(kind)
+    yield field_table(kind, prefix, leave_out=inner, defaults=defaults)
+    docs, begun = field_docs(kind), _defaults(kind, defaults)
     for name, hint in inner.items():
         yield f"## [{prefix}{name}]"
         yield sentence(docs[name])
-        yield from _tables(typing.cast(type, hint), f"{prefix}{name}.")
+        yield from _tables(typing.cast(type, hint), f"{prefix}{name}.", begun[name])
     for hint in field_types(kind).values():
         element = next(iter(typing.get_args(hint)), None)
         if typing.get_origin(hint) is tuple and dataclasses.is_dataclass(element):
@@ -129,14 +133,24 @@ def _learner_tables() -> Iterator[str]:
             yield field_table(kind, "learn.", leave_out=shared)
 
 
-def field_table(kind: type, prefix: str = "", *, leave_out: Iterable[str] = ()) -> str:
+def _defaults(kind: type, instance: object) -> dict[str, Any]:
+    """Return the values of an instance of a dataclass, or what a new one begins with."""
+    if dataclasses.is_dataclass(instance):
+        return {field.name: getattr(instance, field.name) for field in dataclasses.fields(kind)}
+    return {field.name: default_of(field) for field in dataclasses.fields(kind)}
+
+
+def field_table(
+    kind: type, prefix: str = "", *, leave_out: Iterable[str] = (), defaults: object = None
+) -> str:
     """Return the fields of a dataclass with type, default and meaning."""
     hints, docs, absent = field_types(kind), field_docs(kind), set(leave_out)
+    begun = _defaults(kind, defaults)
     rows = [
         (
             f"`{prefix}{field.name}`",
             type_words(hints[field.name]),
-            default_words(field, hints[field.name]),
+            default_words(begun[field.name], hints[field.name]),
             sentence(docs[field.name]),
         )
         for field in dataclasses.fields(kind)

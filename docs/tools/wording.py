@@ -39,7 +39,9 @@ def type_words(hint: Any) -> str:
     if isinstance(hint, TypeVar) or set(inner) >= _ANY_VALUE:
         return "value"
     if origin in (types.UnionType, typing.Union):
-        return type_words(next(part for part in inner if part is not type(None)))
+        parts = [part for part in inner if part is not type(None)]
+        between = ", " if all(typing.get_origin(part) is Literal for part in parts) else " or "
+        return between.join(map(type_words, parts))
     if origin is Setting:
         held = type_words(inner[0])
         return "name of a setting" + (f" ({held})" if held != "value" else "")
@@ -71,11 +73,14 @@ def anchor(kind: Any) -> str:
     return str(kind.__name__).lower()
 
 
-def default_words(field: dataclasses.Field[Any], hint: Any) -> str:
-    """Return a field's default in code, `required` without one, nothing for an absent part."""
-    default = field.default
-    if field.default_factory is not dataclasses.MISSING:
-        default = field.default_factory()
+def default_of(field: dataclasses.Field[Any]) -> Any:
+    """Return a field's default, or `dataclasses.MISSING`."""
+    made = field.default_factory
+    return field.default if made is dataclasses.MISSING else made()
+
+
+def default_words(default: Any, hint: Any) -> str:
+    """Return a default in code, `required` if there is none, nothing for an absent part."""
     if default is dataclasses.MISSING:
         return "required"
     if hint == _ASSIGNMENTS:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +10,7 @@ import pytest
 from docs.tools.commands import commands, commands_page
 from docs.tools.fields import field_docs
 from docs.tools.reference import own_kinds, reference_pages, write_reference
-from docs.tools.wording import table, type_words
+from docs.tools.wording import code, table, type_words
 from typer.testing import CliRunner
 
 from longhaul.app.build.config import RunConfig
@@ -20,6 +21,7 @@ from longhaul.core.settings import Setting
 from longhaul.learn.config import PPOConfig
 from longhaul.schedule.config import KINDS
 from longhaul.schedule.criterion import Criterion
+from longhaul.tasks.kind import TaskKind
 
 COMMITTED = Path(__file__).resolve().parents[2] / "docs" / "reference"
 HELP_WORD = re.compile(r"--[a-z][a-z-]+")
@@ -68,6 +70,23 @@ def test_the_options_of_every_task_are_on_the_page(pages: dict[str, str]) -> Non
             assert shown in page
 
 
+@pytest.mark.parametrize("kind", own_kinds(), ids=lambda kind: kind.name)
+def test_every_default_on_the_page_is_what_the_options_begin_with(
+    kind: TaskKind, pages: dict[str, str]
+) -> None:
+    section = pages["config.md"].split(f"## [options] of `{kind.name}`")[1]
+    rows = re.findall(
+        r"^\| `options\.([\w.]+)` \| .*? \| (`[^`]*`|) \| ",
+        section.partition("\n## [options] of ")[0],
+        re.M,
+    )
+    begun = kind.options()
+    assert rows
+    for key, shown in rows:
+        value = functools.reduce(getattr, key.split("."), begun)
+        assert shown == ("" if value is None else code(value)), key
+
+
 def test_every_controller_has_a_section(pages: dict[str, str]) -> None:
     headings = re.findall(r"^## (\w+)$", pages["schedule.md"], re.M)
     assert headings[: len(KINDS)] == list(KINDS)
@@ -107,6 +126,8 @@ def test_a_command_takes_the_options_its_section_names(name: str) -> None:
         (dict[str, Any], "table"),
         (tuple[dict[str, Any], ...], "list of tables"),
         (Literal["a", "b"], '`"a"`, `"b"`'),
+        (Literal["a"] | Literal["b", "c"], '`"a"`, `"b"`, `"c"`'),
+        (int | str, "integer or text"),
         (Setting[float], "name of a setting (number)"),
         (tuple[Criterion, ...], "list of tables, each a [Criterion](#criterion)"),
     ],
