@@ -193,3 +193,27 @@ def test_a_second_interrupt_ends_an_evaluation_at_once(tmp_path: Path) -> None:
     assert "stopped at once by a second SIGINT; `longhaul resume " in said
     record = list_runs(tmp_path / "runs")[0].record
     assert (record.status, record.reason) == (Status.STOPPED, "stopped at once by a second SIGINT")
+
+
+ENDING = """
+import atexit, sys, time
+
+@atexit.register
+def end_slowly():
+    print("ending", flush=True)
+    time.sleep(3)
+
+from longhaul.cli.main import main
+sys.argv = ["longhaul", "train", "no-such-task"]
+main()
+"""
+
+
+def test_a_signal_to_an_ending_command_does_not_change_its_exit_code() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDING], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ending\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 2

@@ -26,6 +26,7 @@ from typing import Any
 
 import psutil
 
+from longhaul.core.errors import ResourceError
 from longhaul.runs.directory import RunDirectory, Status, list_run_directories
 from longhaul.runs.logs.jsonl import iterate_rows
 from longhaul.runs.monitor.heartbeat import read_beat
@@ -51,7 +52,11 @@ ENDS_TRAINER = (
     "terminate trainer",
     "interrupt trainer",
 )
-ENDINGS = {0: "finished", -9: "killed", 130: "SIGINT", 143: "SIGTERM", 6: "disk full"}
+ENDINGS = (0, 130, 143)
+STARTING_SECONDS = 10.0
+"""How long Python may take to start; until then a signal ends it by itself."""
+MOST_UNEXPECTED = 5
+FULL = ResourceError.exit_code
 KINDS = (
     ["kill trainer"] * 4
     + ["terminate trainer"] * 2
@@ -70,12 +75,15 @@ class Soak:
     hours: float
     seed: int
     gap_seconds: float
+    iterations: int
     random: random.Random = field(init=False)
     trainer: subprocess.Popen[bytes] | None = None
     doomed: list[tuple[float, psutil.Process]] = field(default_factory=list)
     undo: list[tuple[float, Callable[[], Any]]] = field(default_factory=list)
     """What ends a fault that lasts: when, and what to call."""
     killed: bool = False
+    started: float = 0.0
+    unexpected: int = 0
     disk_full_until: float = 0.0
 
     def __post_init__(self) -> None:
@@ -87,7 +95,6 @@ class Soak:
         self.began = time.monotonic()
         self.dials = open_dials(self.folder / "dials")
         self.dials[:] = 0.0
-        self.iterations = max(20, round(self.hours * ITERATIONS_PER_HOUR))
         self.has_disk = False
 
     @property
@@ -146,7 +153,7 @@ class Soak:
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
             )
-        self.killed = False
+        self.killed, self.started = False, time.monotonic()
         self.write("start", pid=self.trainer.pid)
 
     def workers(self) -> list[psutil.Process]:
@@ -260,10 +267,15 @@ class Soak:
         if self.trainer is not None and code is None:
             return None
         if code is not None:
-            excused = code in ENDINGS and (code != -9 or self.killed)
-            excused = excused and (code != 6 or now < self.disk_full_until)
+            excused = (
+                code in ENDINGS
+                or (code == -signal.SIGKILL and self.killed)
+                or (code == FULL and now < self.disk_full_until)
+                or (code < 0 and now - self.started < STARTING_SECONDS)
+            )
             self.write("end", code=code, expected=excused)
-            if code == 0 or not excused:
+            self.unexpected += not excused
+            if code == 0 or self.unexpected >= MOST_UNEXPECTED:
                 return code
         self.start(root)
         return None
@@ -293,6 +305,7 @@ class Soak:
             self.trainer.kill()
         run = only_run(root)
         problems = differing(expected, run_digest(run)) if code == 0 else [f"ended with {code}"]
+        problems += [f"{self.unexpected} unexpected ends"] if self.unexpected else []
         if run.read_record().status is not Status.FINISHED:
             problems.append("status is not finished")
         self.write("result", equal=not problems, problems=problems, digest=expected)
@@ -364,9 +377,11 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=2.0)
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "soak")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--iterations", type=int, default=0, help="of the run; 1800 an hour")
     parser.add_argument("--gap", type=float, default=20.0, help="mean seconds between faults")
     given = parser.parse_args()
-    soak = Soak(given.folder.resolve(), given.hours, given.seed, given.gap)
+    iterations = given.iterations or max(20, round(given.hours * ITERATIONS_PER_HOUR))
+    soak = Soak(given.folder.resolve(), given.hours, given.seed, given.gap, iterations)
     try:
         code = soak.run()
     finally:

@@ -65,6 +65,8 @@ def leave_nothing() -> None:
     os.environ[VARIABLE] = mark = own + new_mark()
     # Registered first, so it runs last: other exit handlers may still need their processes.
     atexit.register(end_descendants, os.getpid(), mark)
+    # The exit code is decided by then; a signal would replace it.
+    atexit.register(signal.signal, signal.SIGTERM, signal.SIG_IGN)
 
 
 def end_descendants(owner: int, mark: str) -> None:
