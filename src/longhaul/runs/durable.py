@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,6 +75,17 @@ def sync_directory(path: Path) -> None:
         sync_file(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_place(path: Path) -> None:
+    """Force the name of a folder to disk, and those of the folders above that may be new as well.
+
+    Without this a power cut may take a folder whose files were all synced.
+    """
+    for folder in path.resolve().parents:
+        # A folder that may not be listed was not made by this user.
+        with suppress(PermissionError):
+            sync_directory(folder)
 
 
 def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> Digest:

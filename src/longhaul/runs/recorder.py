@@ -22,6 +22,7 @@ from longhaul.runs.checkpoints.inspect import remove_leftovers
 from longhaul.runs.checkpoints.state_tree import split_state
 from longhaul.runs.checkpoints.store import CheckpointContent, CheckpointStore, Damage, Loaded
 from longhaul.runs.directory import RunDirectory, write_first_checkpoint, write_running
+from longhaul.runs.durable import storage_errors, sync_place
 from longhaul.runs.lock import RunLock
 from longhaul.runs.logs.jsonl import LOG_START, LogWriter, Row, SessionLog, encode_row
 from longhaul.runs.logs.rewind import LogProblem, rewind_log
@@ -225,6 +226,8 @@ class Recorder:
             log.sync()
         path = self._store.save(content)
         if not self._has_saved:
+            with storage_errors(self._directory.path):
+                sync_place(self._directory.path)
             write_first_checkpoint(self._directory.record, path.name)
             self._has_saved = True
         self.saved, self._saved_at = content.progress, self._clocks.monotonic()

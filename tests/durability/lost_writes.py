@@ -1,0 +1,157 @@
+"""Cuts the power of a recorded training at many moments and lets each remainder go on.
+
+`python -m tests.durability.lost_writes --cuts 300` prints what became of every kind of cut. A run
+must go on from the last checkpoint it had reported as saved, or a newer one, and end as the
+undisturbed run, or say what was lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from longhaul.app.build.text import columns
+from longhaul.runs.checkpoints.inspect import checkpoint_order
+from longhaul.runs.directory import RunDirectory
+from longhaul.runs.logs.jsonl import Row, read_rows
+from tests.durability.child import Change, Children, Order, children, read_journal
+from tests.durability.digests import differing
+from tests.durability.power import Disk, Loss, disk_after, read_tree, write_tree
+from tests.durability.workload import SHORT, TASK, outcome, runs_in
+
+LOSSES: tuple[Loss, ...] = ("everything", "some", "nothing")
+SAID = (2, 5)
+"""Exit codes that name what is damaged."""
+EQUAL = "as the undisturbed run"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One power cut and what became of the run; `verdict` begins with WRONG if it is silent."""
+
+    after: int
+    op: str
+    loss: Loss
+    verdict: str
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether something was lost without a word."""
+        return self.verdict.startswith("WRONG")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The journal of an undisturbed run and its outcome."""
+
+    changes: list[Change]
+    top: str
+    outcome: dict[str, str]
+
+
+def record(crew: Children, folder: Path, *, bug: bool = False) -> Recording:
+    """Train once, undisturbed, and return the journal of every change."""
+    top, journal = folder / "recorded", folder / "journal"
+    top.mkdir()
+    code = crew.train(Order(str(top), TASK, SHORT, journal=str(journal), bug=bug))
+    if code:
+        raise RuntimeError(f"the recorded training ended with {code}: {crew.last_error()}")
+    changes = list(read_journal(journal))
+    if disk_after(changes, str(top)).after_power_cut("nothing", random.Random(0)) != read_tree(top):
+        raise RuntimeError("the journal does not give the files that are there")
+    return Recording(changes, str(top), outcome(runs_in(top)[-1]))
+
+
+def cut_power(
+    crew: Children, folder: Path, recording: Recording, moments: Sequence[int], seed: int
+) -> list[Cut]:
+    """Cut the power after each of these numbers of changes, in every way."""
+    disk, done, cuts = Disk(recording.top), 0, []
+    for moment in moments:
+        for change in recording.changes[done:moment]:
+            disk.take(change)
+        done = moment
+        for loss in LOSSES:
+            world = folder / "left"
+            tree = disk.after_power_cut(loss, random.Random(f"{seed} {moment}"))
+            write_tree(tree, world)
+            verdict = go_on(crew, world, recording, recording.changes[:moment])
+            cuts.append(Cut(moment, recording.changes[moment - 1].op, loss, verdict))
+            shutil.rmtree(world)
+    return cuts
+
+
+def go_on(crew: Children, world: Path, recording: Recording, past: Sequence[Change]) -> str:
+    """Start the same command on what is left and return what became of it."""
+    before = sum(len(sessions_of(run)) for run in runs_in(world))
+    code = crew.train(Order(str(world), TASK, SHORT))
+    if code:
+        said = crew.last_error()
+        return f"said, exit {code}" if code in SAID and said else f"WRONG: exit {code}: {said}"
+    runs = runs_in(world)
+    if different := differing(recording.outcome, outcome(runs[-1])):
+        return f"WRONG: {', '.join(different)} differ"
+    if sum(len(sessions_of(run)) for run in runs) == before:
+        return EQUAL  # it was finished
+    if any(change.op == "finished" for change in past):
+        return "WRONG: a finished run was trained again"
+    saved = [Path(change.path).name for change in past if change.op == "saved"]
+    resumed = Path(sessions_of(runs[-1])[-1].get("checkpoint", ""))
+    if saved and checkpoint_order(Path(saved[-1])) > checkpoint_order(resumed):
+        return f"WRONG: {saved[-1]} was saved and is lost"
+    return EQUAL
+
+
+def sessions_of(run: RunDirectory) -> list[Row]:
+    """Return what each session of the run began with."""
+    return [row for row in read_rows(run.sessions).rows if row["event"] in ("started", "resumed")]
+
+
+def table(cuts: Sequence[Cut]) -> str:
+    """Return the number of cuts by what was lost and what became of them."""
+    found = Counter((cut.loss, cut.verdict) for cut in cuts)
+    rows = [(loss, verdict, str(count)) for (loss, verdict), count in sorted(found.items())]
+    return columns(rows, header=("lost of what was not synced", "the run", "cuts"))
+
+
+def main() -> None:
+    """Record, cut, go on, and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cuts", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="longhaul-power-", dir=scratch()) as name:
+        folder = Path(name)
+        with children(folder) as crew:
+            recording = record(crew, folder)
+            cuts = cut_power(
+                crew, folder, recording, moments(recording, given.cuts, given.seed), given.seed
+            )
+    sys.stdout.write(f"{table(cuts)}\n{len(cuts)} cuts, {sum(c.is_wrong for c in cuts)} wrong\n")
+    for cut in cuts:
+        if cut.is_wrong:
+            sys.stdout.write(f"after {cut.after} ({cut.op}), lost {cut.loss}: {cut.verdict}\n")
+    sys.exit(any(cut.is_wrong for cut in cuts))
+
+
+def moments(recording: Recording, cuts: int, seed: int) -> list[int]:
+    """Return random moments for so many cuts, the end among them."""
+    last = len(recording.changes)
+    count = min(last, max(1, cuts // len(LOSSES)))
+    return sorted({last, *random.Random(seed).sample(range(1, last), count - 1)})
+
+
+def scratch() -> str | None:
+    """Return a folder in memory if there is one: what is synced there costs no time."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+if __name__ == "__main__":
+    main()
