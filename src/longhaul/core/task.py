@@ -33,6 +33,8 @@ class Evaluation:
     """The suite that is played while training; it picks the best checkpoint."""
     final: tuple[str, ...] = ()
     """The suites whose figures are reported at the end: others than the one that picks."""
+    films: str = ""
+    """The suite whose episodes are filmed; empty: the first of `final`."""
 
 
 @dataclass(frozen=True, slots=True)

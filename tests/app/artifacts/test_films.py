@@ -166,6 +166,16 @@ def test_an_episode_plays_in_the_terminal(
     assert "▀" in stream.getvalue()
 
 
+def test_a_task_may_film_another_suite_than_it_reports(tmp_path: Path) -> None:
+    sizes = "options.evaluation={episodes=2, fish=3, film_fish=4}"
+    flags = ("options.fish=3", "collect.num_steps=8", sizes, "total_timesteps=48")
+    run = finished_run(tmp_path, *flags, task="fish")
+    (filmed,) = watch_run(Run(run), FilmRequest(gif=True))
+    assert len(filmed.case.episode.facts["death_steps"]) == 4
+    (usual,) = watch_run(Run(run), FilmRequest(gif=True, suite="fresh"))
+    assert len(usual.case.episode.facts["death_steps"]) == 3
+
+
 def test_the_cases_of_a_suite_are_played_again_as_they_went(tmp_path: Path) -> None:
     run = finished_run(tmp_path, "options.fish=4", task="fish")
     trained = Run(run).agent("latest")

@@ -46,6 +46,14 @@ def test_a_preset_can_be_read(name: str) -> None:
     assert all("kind" in table for table in config.schedule)
 
 
+def test_the_original_has_version_38s_forced_resets_warning_and_replays() -> None:
+    config = resolve(ConfigSources(task="fish", preset="original"))
+    tail = config.options["tail"]
+    assert (tail["force_reset_steps"], tail["warn_ratio"], tail["warn_patience"]) == (224, 0.65, 3)
+    assert (config.report.film_evaluations, config.options["evaluation"]["film_fish"]) == (3, 32)
+    assert config.total_iterations == 60
+
+
 def episode(reason: str, **metrics: float) -> Episode:
     alive = {"final_num_alive": 18.0, "avg_num_alive": 19.0}
     always = {"step_one_deaths": 0.0, "fish": 20.0, **alive}

@@ -116,7 +116,12 @@ class FilmedEpisode:
 def watch_run(run: Run, request: FilmRequest) -> tuple[FilmedEpisode, ...]:
     """Film episodes of a checkpoint's evaluation and return the films."""
     agent = run.agent(request.checkpoint)
-    return film_cases(run, agent, played_cases(run, agent, suite=request.suite), request)
+    return film_cases(run, agent, filmed_cases(run, agent, request.suite), request)
+
+
+def filmed_cases(run: Run, agent: Agent, suite: str = "") -> tuple[PlayedCase, ...]:
+    """Return the episodes to choose from: of `suite`, else of the task's suite for films."""
+    return played_cases(run, agent, suite=suite or agent.task.evaluation.films)
 
 
 def film_cases(
@@ -260,7 +265,7 @@ def play_live(run: Run, request: FilmRequest, console: Console) -> str:
     agent = run.agent(request.checkpoint)
     notes = steering(run, agent)
     line = ""
-    cases = played_cases(run, agent, suite=request.suite)
+    cases = filmed_cases(run, agent, request.suite)
     for case in choose(cases, request.episode, request.count):
         episode = EpisodeFilm(agent, case, notes)
         with Live(console=console, auto_refresh=False, transient=False) as live:

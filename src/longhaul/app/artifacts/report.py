@@ -9,10 +9,9 @@ from typing import Any
 
 import msgspec
 
-from longhaul.app.artifacts.films import FilmRequest, film_cases
+from longhaul.app.artifacts.films import FilmRequest, film_cases, filmed_cases
 from longhaul.app.artifacts.records import SnapshotRequest, snapshot_run, study_run
 from longhaul.app.build.sources import differences, find_kind, from_values, read_preset, to_values
-from longhaul.app.evaluation.evaluate import played_cases
 from longhaul.app.evaluation.load import Run
 from longhaul.core.errors import LonghaulError
 from longhaul.core.settings import Settings
@@ -171,7 +170,7 @@ class Artifacts:
 
     def _films(self, checkpoint: str) -> str:
         agent = self.run.agent(checkpoint)
-        cases = played_cases(self.run, agent)
+        cases = filmed_cases(self.run, agent)
         made = []
         for episode in self.run.config.report.films:
             (filmed,) = film_cases(self.run, agent, cases, FilmRequest(checkpoint, episode))

@@ -195,6 +195,9 @@ def played_cases(
     If `suite` is given, it is the evaluation on that suite. With `references`, a new evaluation
     also plays the reference policies.
     """
+    find = agent.task.evaluation.suite
+    if suite and find is not None:
+        suite = find(suite).name  # a task may know it by a longer one
     kept = find_evaluation(run, agent, suite)
     if kept is None:
         count = agent.config.evaluate.final_episodes or agent.config.evaluate.episodes

@@ -248,6 +248,31 @@ class FishRewardOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class FishEvaluationOptions:
+    """The size of evaluations and their seeds."""
+
+    episodes: int = 0
+    """Episodes of an evaluation; 0: what the suite has (v38 12 in each of its seven evaluations,
+    rehearsal 64, fresh 100)."""
+    fish: int = 0
+    """Fish of a school in evaluations; 0: what the suite has (96, rehearsal 48)."""
+    seed_base: int = 0
+    """Where the seeds of the episodes come from; 0: what the suite has (v38 411232)."""
+    film_fish: int = 0
+    """Fish in the films of the final evaluation, which then shows the suite `films`; 0: films show
+    the evaluation's own episodes."""
+
+    def __post_init__(self) -> None:
+        names = "episodes fish seed_base film_fish"
+        check_ranges(self, "options.evaluation", {AT_LEAST_0: names})
+
+    def as_text(self) -> str:
+        """Return how the evaluations differ from those of the suites; empty if they do not."""
+        words = (("episodes", self.episodes), ("fish", self.fish), ("seed base", self.seed_base))
+        return ", ".join(f"{name} {value}" for name, value in words if value)
+
+
+@dataclass(frozen=True, slots=True)
 class FishOptions:
     """The fish's world."""
 
@@ -281,6 +306,8 @@ class FishOptions:
     """What changes during a run."""
     tail: TailOptions = field(default_factory=TailOptions)
     """Bad starts that are dealt again in training."""
+    evaluation: FishEvaluationOptions = field(default_factory=FishEvaluationOptions)
+    """The size of evaluations and their seeds."""
     obstacles: tuple[tuple[float, float, float], ...] = ()
     """Discs that fish and predators bounce off: `[[x, y, radius], ...]`."""
 

@@ -15,8 +15,8 @@ from longhaul.core.task import Evaluation, Task
 from longhaul.envs.starts import STARTS_LIMIT
 from longhaul.hints.steering import GateStuck, QueueLow
 from longhaul.nets.config import build_policy
+from longhaul.tasks.fish.evaluation.evaluation import FILMS, SCORE, suites
 from longhaul.tasks.fish.evaluation.evaluation import METRICS as EVALUATION_METRICS
-from longhaul.tasks.fish.evaluation.evaluation import SCORE, suites
 from longhaul.tasks.fish.hard_starts.mix import run_mix
 from longhaul.tasks.fish.hard_starts.plan import METRICS as TAIL_METRICS
 from longhaul.tasks.fish.hard_starts.plan import TailPlan, plan_tail, summarize_tail
@@ -105,7 +105,11 @@ def build(request: TaskRequest) -> Task:
         # the queue moves on.
         controllers=(*steering.controllers, *tail.controllers),
         evaluation=Evaluation(
-            metric=SCORE, suite=suites(options), during=REHEARSAL, final=("v38", "fresh")
+            metric=SCORE,
+            suite=suites(options),
+            during=REHEARSAL,
+            final=("v38", "fresh"),
+            films=FILMS if options.evaluation.film_fish else "",
         ),
         hints=HINTS,
         panels=PANELS,

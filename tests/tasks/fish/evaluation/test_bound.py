@@ -14,7 +14,7 @@ from longhaul.tasks.fish.evaluation.suites import (
     unavoidable,
     version_38,
 )
-from longhaul.tasks.fish.options import FishOptions, PredatorOptions
+from longhaul.tasks.fish.options import FishEvaluationOptions, FishOptions, PredatorOptions
 
 VARIANTS = {
     "two predators": FishOptions(predator=PredatorOptions(count=2)),
@@ -32,14 +32,14 @@ def test_the_seven_recorded_counts_come_out() -> None:
 
 
 def test_the_floor_does_not_depend_on_what_fish_see_or_are_paid() -> None:
-    suite = fresh(episodes=20)
+    suite = fresh(0, FishEvaluationOptions(episodes=20))
     world = unavoidable(suite, FishOptions(inputs="world"))
     np.testing.assert_array_equal(world.doomed, unavoidable(suite, FishOptions()).doomed)
 
 
 @pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
 def test_the_doomed_of_every_world_die_whatever_everybody_does(options: FishOptions) -> None:
-    suite = replace(fresh(3, episodes=40), fish=40)
+    suite = replace(fresh(3, FishEvaluationOptions(episodes=40)), fish=40)
     floor = unavoidable(suite, options)
     assert floor.counts.sum() > 0
     generator = np.random.default_rng(0)
@@ -54,7 +54,7 @@ def test_the_doomed_of_every_world_die_whatever_everybody_does(options: FishOpti
 
 
 def test_more_predators_doom_more_fish() -> None:
-    suite = fresh(episodes=50)
+    suite = fresh(0, FishEvaluationOptions(episodes=50))
     one = unavoidable(suite, FishOptions())
     two = unavoidable(suite, VARIANTS["two predators"])
     assert (two.doomed >= one.doomed).all()
@@ -62,7 +62,7 @@ def test_more_predators_doom_more_fish() -> None:
 
 
 def test_a_large_school_has_a_floor_too() -> None:
-    suite = replace(fresh(episodes=6), fish=300)
+    suite = replace(fresh(0, FishEvaluationOptions(episodes=6)), fish=300)
     floor = unavoidable(suite, FishOptions())
     assert floor.doomed.shape == (6, 300)
     assert 0.95 < floor.best_average < 1.0

@@ -17,6 +17,7 @@ from longhaul.core.task import Evaluation
 from longhaul.engine.config import EvaluateConfig
 from longhaul.engine.evaluator import SuiteEvaluator
 from longhaul.envs.build import make_vector_env
+from longhaul.envs.config import EnvConfig
 from longhaul.envs.starts import STARTS, STARTS_LIMIT
 from longhaul.nets.actor_critic import ActorCritic, build_policy
 from longhaul.nets.config import PolicyConfig
@@ -27,6 +28,7 @@ from longhaul.tasks.fish.evaluation.evaluation import (
     evaluation_metrics,
     find_suite,
     intervals,
+    suites,
 )
 from longhaul.tasks.fish.evaluation.suites import (
     FishSuite,
@@ -35,16 +37,27 @@ from longhaul.tasks.fish.evaluation.suites import (
     play_suite,
     version_38,
 )
-from longhaul.tasks.fish.options import DENSITY_PENALTY, ESCAPE_BOOST, FishOptions
+from longhaul.tasks.fish.options import (
+    DENSITY_PENALTY,
+    ESCAPE_BOOST,
+    FishEvaluationOptions,
+    FishOptions,
+)
+from longhaul.tasks.fish.task import build
 from longhaul.tasks.fish.world.school import DEATH_STEPS, fish_envs
+from longhaul.tasks.kind import TaskRequest
 
 OPTIONS = FishOptions(fish=25, short_share=0.9)
-FEW = replace(fresh(3, episodes=6), fish=9)
+FEW = replace(fresh(3, FishEvaluationOptions(episodes=6)), fish=9)
 
 
 def small(name: str) -> Suite:
     """Return a suite of a few small schools under any name."""
     return FishEvaluation(replace(FEW, name=name), OPTIONS).suite()
+
+
+def requested(options: FishOptions) -> TaskRequest:
+    return TaskRequest("", options, EnvConfig(), PolicyConfig(hidden=(8,)))
 
 
 def network() -> ActorCritic:
@@ -204,9 +217,44 @@ def test_a_suite_is_found_by_its_name(name: str, cases: int, fish: int) -> None:
     assert (len(suite.starts), suite.fish) == (cases, fish)
 
 
+@pytest.mark.parametrize("name", ["v38", "v38-24", "fresh-2", "rehearsal-3"])
+def test_the_options_size_every_evaluation(name: str) -> None:
+    evaluations = 7 if name == "v38" else 1
+    suite = find_suite(name, FishEvaluationOptions(episodes=16, fish=32))
+    assert (len(suite.starts), suite.fish) == (16 * evaluations, 32)
+    assert name in ("v38", "v38-24") or suite.starts == find_suite(name).starts[:16]
+
+
+@pytest.mark.parametrize("name", ["v38", "fresh", "fresh-2", "rehearsal"])
+def test_a_seed_base_gives_other_episodes(name: str) -> None:
+    seeds = [
+        {start.seed for start in find_suite(name, FishEvaluationOptions(seed_base=base)).starts}
+        for base in (0, 7, 8)
+    ]
+    assert len(set.union(*seeds)) == sum(map(len, seeds))
+    recorded_base = FishEvaluationOptions(episodes=12, seed_base=411232)
+    assert find_suite("v38", recorded_base) == version_38()
+
+
+def test_evaluations_of_other_sizes_are_not_compared_with_the_suites_own() -> None:
+    sizes = FishEvaluationOptions(episodes=3, seed_base=5)
+    changed = suites(replace(OPTIONS, evaluation=sizes))("fresh")
+    assert changed.conditions == "episodes 3, seed base 5"
+    assert [case.seed for case in changed.cases] == [start.seed for start in fresh(0, sizes).starts]
+    assert suites(OPTIONS)("rehearsal").conditions == ""
+
+
+def test_films_have_as_many_fish_as_the_options_say() -> None:
+    options = FishOptions(evaluation=FishEvaluationOptions(film_fish=7))
+    evaluation = build(requested(options)).evaluation
+    assert evaluation.suite is not None
+    assert evaluation.suite(evaluation.films).envs.spec.rows == 7
+    assert build(requested(FishOptions())).evaluation.films == ""
+
+
 def test_an_unknown_suite_is_refused_with_those_there_are() -> None:
     for name in ("v83", "fresh-", "fresh-x", ""):
-        with pytest.raises(ConfigError, match="suites: v38, fresh, rehearsal"):
+        with pytest.raises(ConfigError, match="suites: v38, fresh, rehearsal, films"):
             find_suite(name)
 
 

@@ -16,11 +16,11 @@ from longhaul.tasks.fish.lab.pre_roll import (
     suite_samples,
     summarize_pre_roll,
 )
-from longhaul.tasks.fish.options import FishOptions
+from longhaul.tasks.fish.options import FishEvaluationOptions, FishOptions
 from longhaul.tasks.fish.world.starts import VelocityRange
 from tests.tasks.fish.worlds import tank
 
-SUITE = FishSuite("some", fresh(episodes=60).starts)
+SUITE = FishSuite("some", fresh(0, FishEvaluationOptions(episodes=60)).starts)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,10 @@ def test_jitters_are_within_the_options_limits(samples: tuple[PreRollSample, ...
 
 def test_gravity_turns_predators_north_during_the_pre_roll() -> None:
     """The reference figures: 16 % of headings before, 48 % after, lie in 60 to 120 degrees."""
-    many = suite_samples(FishSuite("many", fresh(episodes=600).starts, fish=1), FishOptions())
+    many = suite_samples(
+        FishSuite("many", fresh(0, FishEvaluationOptions(episodes=600)).starts, fish=1),
+        FishOptions(),
+    )
     north = VelocityRange((60, 120))
     before = [north.holds((math.cos(a), math.sin(a)))
               for s in many for a in [math.radians(s.initial_heading_deg)]]  # fmt: skip

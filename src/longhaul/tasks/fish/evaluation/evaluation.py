@@ -23,8 +23,10 @@ from longhaul.tasks.fish.evaluation.first_step import (
 )
 from longhaul.tasks.fish.evaluation.reference_policies import reference_policies
 from longhaul.tasks.fish.evaluation.suites import (
+    ITS_OWN,
     FishSuite,
     UnavoidableDeaths,
+    films,
     fresh,
     play_suite,
     recorded,
@@ -32,7 +34,7 @@ from longhaul.tasks.fish.evaluation.suites import (
     unavoidable,
     version_38,
 )
-from longhaul.tasks.fish.options import FishOptions
+from longhaul.tasks.fish.options import FishEvaluationOptions, FishOptions
 from longhaul.tasks.fish.world.school import DEATH_STEPS, fish_envs
 
 EARLY = (100, 150)
@@ -67,6 +69,7 @@ def survival_metrics(deaths: NDArray[np.int32], *, time_limit: int) -> dict[str,
 
 RESAMPLES = 1000
 SCORE = "eval/score"
+FILMS = "films"
 MINIMUM_WEIGHT = 1e-4
 
 METRICS = (
@@ -112,21 +115,22 @@ COLUMNS = (
 )
 
 
-def find_suite(name: str) -> FishSuite:
-    """Return the suite of this name: `v38`, `rehearsal` or `fresh`, with a number or without.
+def find_suite(name: str, sizes: FishEvaluationOptions = ITS_OWN) -> FishSuite:
+    """Return the suite of this name: `v38`, `rehearsal`, `fresh` or `films`, of these sizes.
 
     With a number they rotate: other seeds for each, or what the reference run played then.
     """
     stem, dash, number = name.partition("-")
     if name == "v38":
-        return version_38()
-    numbered: dict[str, Callable[[int], FishSuite]] = {
+        return version_38(sizes)
+    numbered: dict[str, Callable[[int, FishEvaluationOptions], FishSuite]] = {
         "v38": recorded,
         "fresh": fresh,
         "rehearsal": rehearsal,
+        FILMS: films,
     }
     if stem in numbered and (not dash or number.isdecimal()):
-        return numbered[stem](int(number or 0))
+        return numbered[stem](int(number or 0), sizes)
     raise ConfigError(
         f"there is no suite {name!r}{suggestion(name, numbered)} (suites: "
         f"{', '.join(numbered)}, each also with a number, as in fresh-7)"
@@ -135,7 +139,7 @@ def find_suite(name: str) -> FishSuite:
 
 def suites(options: FishOptions) -> Callable[[str], Suite]:
     """Return how to get a suite by its name, played in the world of these options."""
-    return lambda name: FishEvaluation(find_suite(name), options).suite()
+    return lambda name: FishEvaluation(find_suite(name, options.evaluation), options).suite()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +165,7 @@ class FishEvaluation:
                 **first_step_metrics(steps, episodes),
             },
             score=lambda episode: episode.metrics["survival_rate"],
+            conditions=self.options.evaluation.as_text(),
             columns=COLUMNS,
             intervals=lambda episodes: intervals(death_table(episodes), time_limit=limit),
             bounds=lambda: bounds(bound, time_limit=limit),

@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from longhaul.core.env import Floats, StepBuffers
 from longhaul.core.seeds import Seeds
 from longhaul.envs.native.thread_pool import RangePool
-from longhaul.tasks.fish.options import FishOptions, FishStartOptions, TailOptions
+from longhaul.tasks.fish.options import (
+    FishEvaluationOptions,
+    FishOptions,
+    FishStartOptions,
+    TailOptions,
+)
 from longhaul.tasks.fish.world.school import SchoolFactory, Schools
 from longhaul.tasks.fish.world.starts import SeedStart
 from longhaul.tasks.fish.world.world import ACTIONS
@@ -21,6 +26,7 @@ V38_BOOSTS = (0.75, 0.75, 0.76, 0.78, 0.80, 0.80, 0.80)
 V38_EPISODES = 12
 V38_INTERVAL = 8
 SUITE_FISH = 96
+FILM_EPISODES = 12
 FRESH_EPISODES = 100
 FRESH_BOOST = 0.8
 REHEARSAL_EPISODES = 64
@@ -52,49 +58,64 @@ class FishSuite:
         )
 
 
-def version_38() -> FishSuite:
-    """Return the 84 episodes of the reference run's seven evaluations.
+ITS_OWN = FishEvaluationOptions()
+"""Every suite with its own size and seeds."""
+
+
+def version_38(sizes: FishEvaluationOptions = ITS_OWN) -> FishSuite:
+    """Return the episodes of the reference run's seven evaluations, 84 by its own count.
 
     Their seeds are one series that was not restarted in between; their boost followed training.
     """
-    generator = np.random.default_rng(V38_BASE)
+    generator = np.random.default_rng(sizes.seed_base or V38_BASE)
     starts = tuple(
         SeedStart(int(generator.integers(0, 2**31 - 1)), boost)
         for boost in V38_BOOSTS
-        for _ in range(V38_EPISODES)
+        for _ in range(sizes.episodes or V38_EPISODES)
     )
-    return FishSuite("v38", starts, drops_last_sector=True)
+    return FishSuite("v38", starts, sizes.fish or SUITE_FISH, drops_last_sector=True)
 
 
-def recorded(iteration: int) -> FishSuite:
-    """Return the 12 episodes of the reference run's last evaluation up to an iteration."""
+def recorded(iteration: int, sizes: FishEvaluationOptions = ITS_OWN) -> FishSuite:
+    """Return the episodes of the reference run's last evaluation up to an iteration."""
     block = max(min(iteration // V38_INTERVAL, len(V38_BOOSTS)) - 1, 0)
-    whole = version_38()
-    first = block * V38_EPISODES
-    starts = whole.starts[first : first + V38_EPISODES]
+    whole = version_38(sizes)
+    count = len(whole.starts) // len(V38_BOOSTS)
+    starts = whole.starts[block * count : (block + 1) * count]
     return replace(whole, name=f"v38-{iteration}", starts=starts)
 
 
-def fresh(number: int = 0, *, episodes: int = FRESH_EPISODES) -> FishSuite:
+def fresh(number: int = 0, sizes: FishEvaluationOptions = ITS_OWN) -> FishSuite:
     """Return episodes that were not used for design; each `number` has other episodes."""
-    seeds = Seeds(number)
-    starts = (
-        SeedStart(seeds.integer("fish", "suite", case), FRESH_BOOST) for case in range(episodes)
-    )
-    return FishSuite(f"fresh-{number}", tuple(starts))
+    starts = _drawn("suite", number, sizes, FRESH_EPISODES)
+    return FishSuite(f"fresh-{number}", starts, sizes.fish or SUITE_FISH)
 
 
-def rehearsal(number: int = 0) -> FishSuite:
+def rehearsal(number: int = 0, sizes: FishEvaluationOptions = ITS_OWN) -> FishSuite:
     """Return the smaller suite that is played while training and picks the best checkpoint.
 
     None of its episodes is in the suites whose metrics are reported.
     """
-    seeds = Seeds(number)
-    starts = (
-        SeedStart(seeds.integer("fish", "rehearsal", case), FRESH_BOOST)
-        for case in range(REHEARSAL_EPISODES)
+    starts = _drawn("rehearsal", number, sizes, REHEARSAL_EPISODES)
+    return FishSuite(f"rehearsal-{number}", starts, sizes.fish or REHEARSAL_FISH)
+
+
+def films(number: int = 0, sizes: FishEvaluationOptions = ITS_OWN) -> FishSuite:
+    """Return a few episodes with as many fish as films are to show."""
+    starts = _drawn("films", number, sizes, FILM_EPISODES)
+    return FishSuite(f"films-{number}", starts, sizes.film_fish or SUITE_FISH)
+
+
+def _drawn(
+    kind: str, number: int, sizes: FishEvaluationOptions, episodes: int
+) -> tuple[SeedStart, ...]:
+    """Return starts whose seeds follow from kind and number, and the seed base if there is one."""
+    base = sizes.seed_base
+    seeds, place = (Seeds(base), (number,)) if base else (Seeds(number), ())
+    return tuple(
+        SeedStart(seeds.integer("fish", kind, *place, case), FRESH_BOOST)
+        for case in range(sizes.episodes or episodes)
     )
-    return FishSuite(f"rehearsal-{number}", tuple(starts), fish=REHEARSAL_FISH)
 
 
 Act = Callable[[Floats], NDArray[np.int64]]

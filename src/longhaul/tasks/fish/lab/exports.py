@@ -11,6 +11,7 @@ from longhaul.core.evaluation import Records, RunLog
 from longhaul.core.metrics import PLACE, Alias, Panel
 from longhaul.tasks.fish.evaluation.evaluation import find_suite
 from longhaul.tasks.fish.evaluation.first_step import FirstStepDeath, cluster
+from longhaul.tasks.fish.evaluation.suites import FishSuite
 from longhaul.tasks.fish.hard_starts.files import TailItem, write_tail_file
 from longhaul.tasks.fish.hard_starts.plan import pin
 from longhaul.tasks.fish.lab.history import (
@@ -46,10 +47,13 @@ class SuiteBeginnings:
     _pre_rolls: dict[str, PreRoll] = field(default_factory=dict)
     _positions: dict[str, dict[int, FishStart]] = field(default_factory=dict)
 
+    def _find(self, suite: str) -> FishSuite:
+        return find_suite(suite, self._options.evaluation)
+
     def pre_roll(self, suite: str) -> PreRoll:
         """Return the samples of a suite and their summary."""
         if suite not in self._pre_rolls:
-            samples = suite_samples(find_suite(suite), self._options)
+            samples = suite_samples(self._find(suite), self._options)
             rows = tuple(sample.as_row() for sample in samples)
             self._pre_rolls[suite] = PreRoll(rows, summarize_pre_roll(samples))
         return self._pre_rolls[suite]
@@ -57,7 +61,7 @@ class SuiteBeginnings:
     def position(self, suite: str, seed: int) -> FishStart | None:
         """Return the complete start of one episode, after the pre-roll."""
         if suite not in self._positions:
-            listed = find_suite(suite)
+            listed = self._find(suite)
             items = pin([TailItem(start) for start in listed.starts], listed.options(self._options))
             self._positions[suite] = {
                 start.seed: item.start for start, item in zip(listed.starts, items, strict=True)

@@ -247,7 +247,7 @@ def _judged(gate: PenaltyGate, options: FishOptions, plan: RunPlan) -> tuple[str
         )
     suite = plan.suite or REHEARSAL
     names = [f"{suite}-{at}" for at in evaluated] if plan.rotate else [suite]
-    bounds = tuple(unavoidable(find_suite(name), options) for name in names)
+    bounds = tuple(unavoidable(find_suite(name, options.evaluation), options) for name in names)
     reasons = obstacles_to(gate, options.training.gate, EvaluationPlan(evaluated, bounds))
     if reasons and options.training.gate.infeasible == "refuse":
         raise ConfigError(
