@@ -238,7 +238,10 @@ def old_names_page() -> str:
     blocks = [
         "Some tasks were trained before longhaul. Their users find here what a name of then is "
         "called now. Curves are drawn under their old names as well, beside the new ones, with "
-        "`--track`; fields of logs are not written twice.",
+        "`--track`; fields of logs are not written twice. Where there is more than a name, the "
+        "old value is the formula's. Names with a slash are [metrics](metrics.md), `iteration`, "
+        "`env_steps` and `episodes` are counters of every row, `file: key` is a place in the run "
+        "directory, and everything else is a [setting](settings.md) or a key of the config.",
     ]
     shown: set[object] = set()
     for example, task in example_tasks().items():
@@ -247,17 +250,17 @@ def old_names_page() -> str:
         shown.add(task.aliases)
         for kind, title in (("curve", "curves"), ("field", "fields of log rows")):
             rows = [
-                (f"`{alias.old}`", f"`{alias.new}`", _difference(alias))
+                (f"`{alias.old}`", f"`{alias.new}`" if alias.new else "", _difference(alias))
                 for alias in task.aliases
                 if alias.kind == kind
             ]
             if rows:
-                blocks += [f"## `{example}`: {title}", table(("then", "now", "difference"), rows)]
+                blocks += [f"## `{example}`: {title}", table(("then", "now", "remarks"), rows)]
     return page("Old names", *blocks)
 
 
 def _difference(alias: Alias) -> str:
-    words = [f"times {alias.factor:g}"] if alias.factor != 1.0 else []
+    words = [f"no counterpart, because {alias.none}"] if alias.none else []
     words += [alias.note] if alias.note else []
     words += [f"`<value>` is that of `{alias.by}`"] if alias.by else []
     return sentence("; ".join(words)) if words else ""

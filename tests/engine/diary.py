@@ -43,6 +43,7 @@ class DiaryFactory:
             tier=Tier.SNAPSHOT,
             has_masks=True,
             terms=("bonus", "cost"),
+            measures=("age",),
         )
 
     def __call__(self) -> Diary:
@@ -93,6 +94,7 @@ class Diary:
         slots.reward[:] = slots.terms["bonus"] + slots.terms["cost"]
         slots.forced[:] = was_active & ((self.now + rows) % 4 == 3)
         self.now += 1
+        slots.measures["age"][:] = self.now
         over = self.now == length_of(self.seed)
         goes_early = self.seed % 3 == 0 and self.now == 2 and len(rows) > 1 and not over
         leaves = goes_early & (rows == len(rows) - 1)

@@ -84,6 +84,7 @@ class Uneven:
         pairs += [(ours.mask, theirs.mask)]
         pairs += [(part, theirs.obs[name]) for name, part in ours.obs.items()]
         pairs += [(term, theirs.terms[name]) for name, term in ours.terms.items()]
+        pairs += [(part, theirs.measures[name]) for name, part in ours.measures.items()]
         for one, other in pairs:
             one[...] = other
 

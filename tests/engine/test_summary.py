@@ -51,6 +51,16 @@ def test_means_are_over_the_last_hundred_episodes(rollout: Rollout) -> None:
     assert metrics["time/total_timesteps"] == 17.0
 
 
+def test_what_the_steps_measure_is_summed_up_by_the_task(rollout: Rollout) -> None:
+    def oldest(seen: Rollout) -> Metrics:
+        return {"env/oldest": float(seen.measures["age"].max())}
+
+    metrics = Summary(nothing, oldest).of(rollout, Progress())
+    ages = rollout.obs["step"] + 1
+    assert metrics["env/oldest"] == float(ages.max())
+    torch.testing.assert_close(rollout.measures["age"], ages.float())
+
+
 def test_before_the_first_episode_there_is_no_mean(rollout: Rollout) -> None:
     metrics = Summary(nothing).of(ended(rollout, []), Progress())
     assert "rollout/ep_rew_mean" not in metrics

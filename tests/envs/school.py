@@ -36,6 +36,7 @@ class SchoolFactory:
             rows=ROWS,
             tier=self.tier,
             terms=("move", "luck"),
+            measures=("drift",),
         )
 
     def source(self) -> SingleEnvs:
@@ -79,6 +80,7 @@ class School:
         slots.terms["move"][:] = np.where(active, actions - 1, 0)
         slots.terms["luck"][:] = np.where(active, luck, 0)
         slots.reward[:] = slots.terms["move"] + slots.terms["luck"]
+        slots.measures["drift"][:] = self._place
         slots.terminated[:] = active & (np.abs(self._place) > 2)
         late = self._age >= TIME_LIMIT
         slots.truncated[:] = active & ~slots.terminated & late

@@ -31,6 +31,19 @@ RENAMED: dict[str, str] = {
     "learn.vf_coef": "learn.value_weight",
 }
 """Present names of metrics, settings, events and parts, and those of the record."""
+ADDED = frozenset(
+    {
+        "env/forward_share",
+        "env/distance",
+        "env/mean_x",
+        "env/farthest_x",
+        "env/idle_steps",
+        "env/stuck_envs",
+        "env/paid",
+        "env/paid_raw",
+    }
+)
+"""Metrics that came after the record."""
 ITERATIONS = 4
 COMMON = (
     "checkpoint.every_iterations=1000",
@@ -95,7 +108,8 @@ def _parts(run: RunDirectory) -> dict[str, str]:
 def _as_recorded(value: Any) -> Any:
     """Return a row with the names the record has."""
     if isinstance(value, dict):
-        return {RENAMED.get(key, key): _as_recorded(part) for key, part in value.items()}
+        kept = {key: part for key, part in value.items() if key not in ADDED}
+        return {RENAMED.get(key, key): _as_recorded(part) for key, part in kept.items()}
     if isinstance(value, list):
         return [_as_recorded(part) for part in value]
     return RENAMED.get(value, value) if isinstance(value, str) else value

@@ -58,6 +58,25 @@ def test_a_waiting_line_goes_on_where_it_stood() -> None:
     assert found == pytest.approx([0.38, 0.38, 0.36])
 
 
+def test_both_averages_and_the_scale_are_metrics() -> None:
+    controller, state = adaptive(window=2, band=(0.4, 0.6)), adaptive().initial()
+    metrics: dict[str, float] = {}
+    for iteration, value in enumerate((0.2, 0.5, 0.1), start=1):
+        view = View(Progress(iteration), {SHARE: value}, Settings([WEIGHT]))
+        decision = controller.decide(state, view)
+        state, metrics = decision.state, dict(decision.metrics)
+    # Weight 2 / 3 on the newest: 0.2, 0.4, 0.2. Scale: 1 to 1.5, to 1.75 and to 1.875.
+    assert metrics == pytest.approx(
+        {"adaptive/a_mean": 0.3, "adaptive/a_fading_mean": 0.2, "adaptive/a_scale": 1.875}
+    )
+    assert set(metrics) == set(controller.emits)
+
+
+def test_before_the_first_measurement_there_is_a_scale_and_no_average() -> None:
+    decision = adaptive().decide(adaptive().initial(), View(Progress(1), {}, Settings([WEIGHT])))
+    assert decision.metrics == {"adaptive/a_scale": 1.0}
+
+
 def test_after_a_change_the_scale_rests() -> None:
     found = values(adaptive(cooldown=2), [0.0] * 5)
     assert found == pytest.approx([0.6, 0.6, 0.6, 0.7, 0.7])

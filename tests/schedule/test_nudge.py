@@ -10,7 +10,7 @@ from longhaul.core.settings import Settings
 from longhaul.schedule.adaptive import Nudge, NudgeState
 from tests.schedule.examples import WEIGHT
 
-SHARE = "rollout/forward_share"
+SHARE = "env/forward_share"
 
 
 def nudge(*, window: int = 50) -> Nudge:
@@ -24,7 +24,7 @@ def view(value: float, *, weight: float = 0.5) -> View:
 def test_a_low_metric_pulls_the_weight_up() -> None:
     decision = nudge().decide(NudgeState(), view(0.01))
     assert decision.assignments == (WEIGHT.to(0.525),)
-    assert decision.why == "rollout/forward_share averaged 0.01, below 0.05"
+    assert decision.why == "env/forward_share averaged 0.01, below 0.05"
 
 
 def test_a_high_metric_pulls_the_weight_down() -> None:
@@ -33,7 +33,9 @@ def test_a_high_metric_pulls_the_weight_down() -> None:
 
 
 def test_a_metric_in_the_band_changes_nothing() -> None:
-    assert nudge().decide(NudgeState(), view(0.2)).assignments == ()
+    decision = nudge().decide(NudgeState(), view(0.2))
+    assert decision.assignments == ()
+    assert decision.metrics == {"adaptive/distance_mean": 0.2}
 
 
 def test_only_the_window_counts() -> None:

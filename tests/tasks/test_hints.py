@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from longhaul.tasks.fish.task import HINTS as FISH
-from longhaul.tasks.mario.hints import LearnedToStandStill, NoForwardProgress
-from tests.hints.streams import Stream, steady
+from longhaul.tasks.mario.hints import (
+    LearnedToStandStill,
+    NoForwardProgress,
+    ProgressPlateau,
+)
+from tests.hints.streams import Metrics, Stream, steady
 
 
 def test_mario_that_wins_no_ground_is_told_once() -> None:
@@ -49,6 +53,36 @@ def test_mario_that_stands_but_comes_farther_is_let_alone() -> None:
         steady(env__progress=100.0, env__ended__stagnation=0.9),
     ):
         assert Stream(metrics).hints_of(LearnedToStandStill()) == []
+
+
+def climbing(until: int, **others: float) -> Metrics:
+    """Return a run whose farthest end grows by 20 pixels an iteration until it does not."""
+    return lambda n: {"env/max_progress": 20.0 * min(n, until), **steady(**others)(n)}
+
+
+def test_mario_who_stops_getting_farther_is_noticed_once_half_a_window_brought_nothing() -> None:
+    facts = {"options.starts.share": 0.0, "learn.ent_coef": 0.01}
+    (said, *_) = Stream(climbing(70), facts=facts).hints_of(ProgressPlateau())
+    assert said[0] == 120
+    assert "1400 pixels from the start; 1400 were reached before" in said[1].text
+    assert (said[1].finding.setting, said[1].finding.value) == ("options.starts.share", 0.4)
+
+
+def test_mario_who_has_hard_starts_already_is_advised_to_explore() -> None:
+    facts = {"options.starts.share": 0.4, "learn.ent_coef": 0.01}
+    metrics = lambda n: {"env/max_progress": 900.0 - n, "starts/farthest": 2000.0}  # noqa: E731
+    (said, *_) = Stream(metrics, facts=facts).hints_of(ProgressPlateau())
+    assert "2000 pixels from the start" in said[1].text
+    assert (said[1].finding.setting, said[1].finding.value) == ("learn.ent_coef", 0.02)
+
+
+def test_mario_who_gets_farther_or_clears_his_stage_is_let_alone() -> None:
+    for metrics in (
+        climbing(150),
+        climbing(70, env__clear_rate=0.05),
+        steady(env__max_progress=3.0),
+    ):
+        assert Stream(metrics).hints_of(ProgressPlateau()) == []
 
 
 def test_the_fish_name_their_own_options() -> None:

@@ -84,6 +84,7 @@ def join(fragments: Sequence[Fragment], dropped: Sequence[Fragment], *, rows: in
         events=events.events,
         starts_dealt=events.starts_dealt,
         absent=absent if bool(absent.any()) else None,
+        measures={name: _beside(pieces, "measures", name, rows) for name in first.measures},
     )
 
 
@@ -100,6 +101,8 @@ def _tree(rollout: PackedRollout, kind: str) -> Arrays:
             return rollout.stepped
         case "obs":
             return rollout.obs
+        case "measures":
+            return rollout.measures
         case _:
             return rollout.memory
 

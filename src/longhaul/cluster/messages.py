@@ -88,6 +88,7 @@ class PackedRollout:
     episodes: tuple[Episode, ...]
     events: tuple[EnvEvent, ...]
     terms: dict[str, float]
+    measures: Arrays  # [T, N]
     noise_seed: int
     env_steps: int
     starts_dealt: int
@@ -122,6 +123,7 @@ def pack(rollout: Rollout, *, first_env: int) -> PackedRollout:
         episodes=tuple(replace(one, env=one.env + first_env) for one in rollout.episodes),
         events=tuple(replace(one, env=one.env + first_env) for one in rollout.events),
         terms=rollout.terms,
+        measures=_arrays(rollout.measures),
         noise_seed=rollout.noise_seed,
         env_steps=rollout.env_steps,
         starts_dealt=rollout.starts_dealt,
@@ -156,7 +158,7 @@ def state_nbytes(state: object) -> int:
 def nbytes(fragment: Fragment) -> int:
     """Return the bytes of a fragment's arrays, its state left out."""
     rollout = fragment.rollout
-    trees = [rollout.stepped, rollout.obs, rollout.memory]
+    trees = [rollout.stepped, rollout.obs, rollout.memory, rollout.measures]
     for bootstrap in (rollout.truncations, rollout.last):
         parts = {field.name: getattr(bootstrap, field.name) for field in fields(bootstrap)}
         trees += [part for part in parts.values() if isinstance(part, dict)]

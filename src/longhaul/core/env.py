@@ -35,6 +35,7 @@ class StepBuffers:
     lost: Bools  # what the last action led to is not known: its env failed, another episode began
     mask: Bools | None  # [rows, choices], True where allowed
     terms: dict[str, Floats]
+    measures: dict[str, Floats] = field(default_factory=dict)
 
     @staticmethod
     def allocate(spec: EnvSpec, rows: int) -> StepBuffers:
@@ -57,6 +58,7 @@ class StepBuffers:
             lost=flags(value=False),
             mask=np.ones((rows, spec.choices), np.bool_) if spec.has_masks else None,
             terms={name: np.zeros(rows, np.float32) for name in spec.terms},
+            measures={name: np.zeros(rows, np.float32) for name in spec.measures},
         )
 
     def view(self, begin: int, end: int) -> StepBuffers:
@@ -73,6 +75,7 @@ class StepBuffers:
             lost=self.lost[rows],
             mask=None if self.mask is None else self.mask[rows],
             terms={name: term[rows] for name, term in self.terms.items()},
+            measures={name: part[rows] for name, part in self.measures.items()},
         )
 
 

@@ -41,33 +41,55 @@ PLACE = "<value>"
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A name from before longhaul, and its present metric or setting."""
+    """A name from before longhaul, and how its quantity follows from present ones."""
 
     old: str
     """A `<value>` in it stands for the value of the setting `by`."""
-    new: str
-    """A metric, or a setting, whose name has no slash; for a field also another place, in words."""
+    new: str = ""
+    """A metric, a counter, or a setting, whose name has no slash; or sums of products of such, as
+    `a + 2 * b / c` with spaces around the signs; for a field also `file: key` or a command."""
     kind: Literal["curve", "field"] = "curve"
     """Curves are drawn under their old names as well; fields are only listed in the reference."""
-    factor: float = 1.0
-    """What the present value is multiplied with to be the old one."""
+    none: str = ""
+    """Why there is no counterpart; then `new` is empty."""
     by: str = ""
+    unit: str = ""
+    """Of the old quantity, where it has one."""
     note: str = ""
-    """How the two differ, if they do."""
+    """What else a reader of the old name should know."""
 
 
 def alias_curves(aliases: Iterable[Alias], values: Mapping[str, Any]) -> dict[str, float]:
     """Return the curves under their old names, from metrics and settings by their present ones."""
     curves = {}
     for alias in aliases:
-        value = values.get(alias.new)
         part = values.get(alias.by, "") if alias.by else ""
         if alias.kind != "curve" or (alias.by and not part):
             continue
-        if isinstance(value, (int, float)):
+        value = follow_formula(alias.new, values)
+        if value is not None:
             fit = re.sub(r"[^A-Za-z0-9_.-]", "_", str(part))
-            curves[alias.old.replace(PLACE, fit)] = float(value) * alias.factor
+            curves[alias.old.replace(PLACE, fit)] = value
     return curves
+
+
+def follow_formula(formula: str, values: Mapping[str, Any]) -> float | None:
+    """Return a sum of products of named values; None if one of them is not there."""
+    total = 0.0
+    for product in formula.split(" + "):
+        # The signs stand at the odd places.
+        parts = re.split(r" ([*/]) ", product)
+        result = 1.0
+        for sign, name in zip(["*", *parts[1::2]], parts[::2], strict=True):
+            value = float(name) if _NUMBER.fullmatch(name) else values.get(name)
+            if not isinstance(value, (int, float)) or (sign == "/" and not value):
+                return None
+            result = result * value if sign == "*" else result / value
+        total += result
+    return total
+
+
+_NUMBER = re.compile(r"-?[0-9.]+")
 
 
 PanelKind = Literal[

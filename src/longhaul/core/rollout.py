@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -64,6 +64,7 @@ class Rollout:
     events: tuple[EnvEvent, ...] = ()
     starts_dealt: int = 0  # episodes begun from a hard start
     absent: Tensor | None = None  # [N] bool, rows whose steps are another rollout's; None: no row
+    measures: TensorTree = field(default_factory=dict)  # [T, N] of each, after the step
 
     @property
     def steps(self) -> int:

@@ -67,6 +67,8 @@ class EnvSpec:
     has_masks: bool = False
     terms: tuple[str, ...] = ()
     """Names of the reward terms the env reports; they add up to the reward."""
+    measures: tuple[str, ...] = ()
+    """Names of the numbers the env reports of every step beside the reward, for metrics alone."""
     row_name: str = "row"
     """What one acting body is called, for people who watch."""
 

@@ -15,6 +15,7 @@ from longhaul.core.settings import Setting
 
 if TYPE_CHECKING:
     from longhaul.core.policy import Policy
+    from longhaul.core.rollout import Rollout
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Task:
     make_policy: Callable[[], Policy]
     """Build the policy; weights are drawn from torch's generator, which the caller seeds."""
     summarize: Callable[[Sequence[Episode]], Metrics]
+    summarize_steps: Callable[[Rollout], Metrics] | None = None
+    """Return metrics of a rollout's steps, from what its envs measure beside the reward."""
     settings: tuple[Setting[Any], ...] = ()
     metrics: tuple[Metric, ...] = ()
     aliases: tuple[Alias, ...] = ()

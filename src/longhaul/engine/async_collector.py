@@ -103,6 +103,8 @@ class AsyncRolloutBuffer(RolloutBuffer):
         was_active = rows[self._flags[1][at, rows]]
         for name, term in slots.terms.items():
             self._terms[name] += float(term[was_active].sum(dtype=np.float64))
+        for name, measure in slots.measures.items():
+            self._measures[name][at, rows] = measure[rows]
         self._cursor[rows] += 1
 
 

@@ -61,6 +61,7 @@ class RolloutBuffer:
         self._events: list[EnvEvent] = []
         self._truncations: list[tuple[Array, Array, dict[str, Array], Memory]] = []
         self._terms = dict.fromkeys(slots.terms, 0.0)
+        self._measures = {name: np.zeros((steps, rows), np.float32) for name in slots.measures}
 
     def before(self, step: int, memory: Memory) -> tuple[TensorTree, Tensor | None]:
         """Write down what the policy is about to see, and return it as tensors."""
@@ -99,6 +100,8 @@ class RolloutBuffer:
             self._keep_truncated(steps, result.finals, act.memory)
         for name, term in slots.terms.items():
             self._terms[name] += float(term[self._flags[1, step]].sum(dtype=np.float64))
+        for name, measure in slots.measures.items():
+            self._measures[name][step] = measure
 
     def _keep_truncated(self, steps: Array, finals: Finals, memory: Memory) -> None:
         """Keep the last observations of rows that were cut; `steps` holds the step of each."""
@@ -156,6 +159,7 @@ class RolloutBuffer:
             noise_seed=noise_seed,
             env_steps=int((active & ~lost).sum()),
             events=tuple(self._events),
+            measures={name: torch.from_numpy(part) for name, part in self._measures.items()},
         )
 
     def _bootstrap_truncations(self, policy: Policy, settings: Settings) -> Bootstrap:

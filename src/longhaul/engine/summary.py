@@ -32,9 +32,14 @@ class Summary:
     """The last episodes' spread, the task's own figures, and the shares of reward terms."""
 
     def __init__(
-        self, task_figures: Callable[[Sequence[Episode]], Metrics], *, window: int = WINDOW
+        self,
+        task_figures: Callable[[Sequence[Episode]], Metrics],
+        step_figures: Callable[[Rollout], Metrics] | None = None,
+        *,
+        window: int = WINDOW,
     ) -> None:
         self._task_figures = task_figures
+        self._step_figures = step_figures
         self._window = window
         self._recent: deque[tuple[float, int, str]] = deque(maxlen=window)
         self._ages: NDArray[np.int64] | None = None  # [rows], steps of the episodes under way
@@ -61,7 +66,10 @@ class Summary:
         goals = [e.metrics[SUCCESS] for e in rollout.episodes if SUCCESS in e.metrics]
         if goals:
             metrics["rollout/success_rate"] = sum(goals) / len(goals)
-        return {**metrics, **reward_terms(rollout), **self._task_figures(rollout.episodes)}
+        metrics |= reward_terms(rollout)
+        if self._step_figures is not None:
+            metrics |= self._step_figures(rollout)
+        return {**metrics, **self._task_figures(rollout.episodes)}
 
     def _running(self, rollout: Rollout) -> dict[str, float]:
         """Return the ages of the episodes under way, which show it when none ever ends."""

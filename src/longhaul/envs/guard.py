@@ -43,6 +43,7 @@ class SlotGuard:
             **{f"observation {name!r}": part for name, part in slots.obs.items()},
             "reward": slots.reward,
             **{f"reward term {name!r}": term for name, term in slots.terms.items()},
+            **{f"measure {name!r}": part for name, part in slots.measures.items()},
         }
         self._checked = [
             (name, part, np.ones(part.shape, np.bool_), part.size)

@@ -12,6 +12,7 @@ from typing import Literal
 from longhaul.core.config import ABOVE_0, AT_LEAST_0, AT_LEAST_1, PART, check_ranges
 from longhaul.core.control import Decision, View, WritesOne
 from longhaul.core.errors import ConfigError
+from longhaul.core.metrics import Metrics
 from longhaul.core.settings import Assignment, Setting
 from longhaul.schedule.ramp import Axis, between, check_axis, position
 
@@ -98,6 +99,11 @@ class Adaptive(WritesOne):
         return self.setting.default if self.start is None else self.start
 
     @property
+    def emits(self) -> tuple[str, ...]:
+        """Both averages, and the scale."""
+        return tuple(f"adaptive/{self.name}_{part}" for part in ("mean", "fading_mean", "scale"))
+
+    @property
     def extremes(self) -> tuple[Assignment, ...]:
         """The outermost values it may assign."""
         ends = (self.first, self.first if self.end is None else self.end)
@@ -124,9 +130,17 @@ class Adaptive(WritesOne):
             moved_at = iteration if scale != state.scale else moved_at
         state = AdaptiveState(scale, state.recent, state.average, waited, place, moved_at)
         value = self.value_at(place - waited) * scale
+        metrics = self._metrics(state)
         if view.settings[self.setting] == value:
-            return Decision(state)
-        return Decision(state, (self.setting.to(value),), f"line x {scale:.3g}")
+            return Decision(state, metrics=metrics)
+        return Decision(state, (self.setting.to(value),), f"line x {scale:.3g}", metrics)
+
+    def _metrics(self, state: AdaptiveState) -> Metrics:
+        mean, fading, scale = self.emits
+        if not state.recent or state.average is None:
+            return {scale: state.scale}
+        within = sum(state.recent) / len(state.recent)
+        return {mean: within, fading: state.average, scale: state.scale}
 
     def value_at(self, place: float) -> float:
         """Return the line's value at a place."""
@@ -190,6 +204,11 @@ class Nudge(WritesOne):
         return (self.metric,)
 
     @property
+    def emits(self) -> tuple[str, ...]:
+        """The average."""
+        return (f"adaptive/{self.name}_mean",)
+
+    @property
     def extremes(self) -> tuple[Assignment, ...]:
         """The outermost values it may assign."""
         return tuple(self.setting.to(value) for value in self.limits)
@@ -204,15 +223,15 @@ class Nudge(WritesOne):
             return Decision(state)
         state = NudgeState((*state.recent, float(view.metrics[self.metric]))[-self.window :])
         mean = sum(state.recent) / len(state.recent)
+        metrics = dict.fromkeys(self.emits, mean)
         if self.band[0] <= mean <= self.band[1]:
-            return Decision(state)
+            return Decision(state, metrics=metrics)
         is_low = mean < self.band[0]
         goal = self.limits[1] if is_low else self.limits[0]
         now = view.settings[self.setting]
         moved = between(now, goal, self.rate)
         if moved == now:
-            return Decision(state)
+            return Decision(state, metrics=metrics)
         side = f"below {self.band[0]:.3g}" if is_low else f"above {self.band[1]:.3g}"
-        return Decision(
-            state, (self.setting.to(moved),), f"{self.metric} averaged {mean:.3g}, {side}"
-        )
+        why = f"{self.metric} averaged {mean:.3g}, {side}"
+        return Decision(state, (self.setting.to(moved),), why, metrics)

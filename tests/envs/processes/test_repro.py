@@ -107,7 +107,9 @@ actions = st.one_of(
 
 @given(actions, st.integers(1, 3))
 def test_a_spec_read_back_has_the_same_arrays(action: ActionSpec, rows: int) -> None:
-    spec = EnvSpec("a", {"x": Part((2, 3), "uint8")}, action, rows=rows, terms=("one",))
+    spec = EnvSpec(
+        "a", {"x": Part((2, 3), "uint8")}, action, rows=rows, terms=("one",), measures=("two",)
+    )
     back = read_spec("a", json.loads(json.dumps(write_spec(spec), allow_nan=False)))
     assert (back.observation, back.rows, back.terms) == (spec.observation, rows, ("one",))
     mine, theirs = empty_actions(spec, rows), empty_actions(back, rows)

@@ -24,7 +24,14 @@ class Bench:
     def __init__(self, options: RewardOptions, x: int = 40) -> None:
         self.figures = np.zeros((1, at.FIGURES), np.int32)
         self.figures[0, [at.X, at.BEST_X]] = x
-        spec = EnvSpec("m", {"x": Part((1,))}, Discrete(2), terms=TermReward().terms)
+        reward = TermReward()
+        spec = EnvSpec(
+            "m",
+            {"x": Part((1,))},
+            Discrete(2),
+            terms=reward.terms,
+            measures=reward.measures,
+        )
         self.slots = StepBuffers.allocate(spec, 1)
         self.pay = TermPay(options, 1)
         self.pay.bind(self.figures, self.slots)

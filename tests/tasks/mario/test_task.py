@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 from docs.tools.fields import field_docs
 
-from longhaul.app.build.sources import from_values
+from longhaul.app.build.components import build_schedule, build_settings, build_task
+from longhaul.app.build.metrics import unmeasured_metrics
+from longhaul.app.build.sources import ConfigSources, from_values, resolve
 from longhaul.core.config import convert
+from longhaul.core.control import Progress, View
 from longhaul.core.env import BatchedEnvs, Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Settings
@@ -17,9 +21,12 @@ from longhaul.envs.config import EnvConfig
 from longhaul.nets.config import PolicyConfig
 from longhaul.tasks.kind import TaskRequest
 from longhaul.tasks.mario.console.game import Cartridge
+from longhaul.tasks.mario.game.options import SCRIPT_SHARE
 from longhaul.tasks.mario.options import HelpOptions, MarioOptions, ScheduleOptions, StartOptions
 from longhaul.tasks.mario.source import GameSource
 from longhaul.tasks.mario.task import TASK, settings_of, summarize
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "mario"
 
 
 def request(options: MarioOptions, argument: str = "") -> TaskRequest:
@@ -36,6 +43,39 @@ def test_a_preset_can_be_built(name: str, cartridge: Cartridge) -> None:
     assert sum(p.numel() for p in task.make_policy().parameters()) > 10_000
     Settings(task.settings)
     assert options.sticky == 0.25
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_an_example_reads_only_what_mario_measures(path: Path) -> None:
+    assert unmeasured(ConfigSources("mario:standin", preset="fast", file=path)) == ()
+
+
+@pytest.mark.parametrize("name", ["adaptive", "phases"])
+def test_a_steered_preset_reads_only_what_mario_measures(name: str) -> None:
+    assert unmeasured(ConfigSources("mario:standin", preset=name)) == ()
+
+
+def unmeasured(sources: ConfigSources) -> tuple[str, ...]:
+    """Return a sentence for each metric that the schedule of a config reads in vain."""
+    config = resolve(sources)
+    task = build_task(config)
+    schedule = build_schedule(config, task, build_settings(config, task))
+    assert schedule.controllers
+    return unmeasured_metrics(schedule, task)
+
+
+def test_the_phases_are_bootstrap_main_and_refine() -> None:
+    config = resolve(ConfigSources("mario:standin", preset="phases"))
+    task = build_task(config)
+    settings = build_settings(config, task)
+    schedule = build_schedule(config, task, settings)
+    found = []
+    for share in (0.0, 0.03, 0.5):
+        progress = Progress(1, int(share * config.total_timesteps))
+        settings, _ = schedule.step(View(progress, {}, settings))
+        phase = schedule.metrics["curriculum/training_phase"]
+        found.append((phase, settings.values()["reward.progress"], settings[SCRIPT_SHARE]))
+    assert found == [(1.0, 0.04, 0.5), (2.0, 0.02, 0.0), (3.0, 0.01, 0.0)]
 
 
 def test_the_presets_of_the_guide_are_there() -> None:

@@ -70,7 +70,7 @@ def memory_plan(config: RunConfig, task: Task) -> MemoryPlan:
     step = sum(
         math.prod(part.shape) * np.dtype(part.dtype).itemsize for part in spec.observation.values()
     )
-    step += empty_actions(spec, 1).nbytes + 3 * 4 + 5
+    step += empty_actions(spec, 1).nbytes + 3 * 4 + 5 + 4 * len(spec.measures)
     step += spec.choices if spec.has_masks else 0
     rollouts = 2 if config.collect.overlap else 1
     memory = sum(part.numel() * part.element_size() for part in policy.initial_state(1).values())

@@ -118,7 +118,7 @@ def assemble(session: Session, given: Sequence[RunListener] = ()) -> BuiltRun:
     schedule = build_schedule(config, task, initial)
     policy = build_policy(config, task, session.device)
     load_initial_weights(config, run.directory, notify, policy)
-    summary = Summary(task.summarize, window=config.collect.window)
+    summary = Summary(task.summarize, task.summarize_steps, window=config.collect.window)
     replay = build_replay(config, task, notify, monitoring.timer)
     training = session.stack.enter_context(ExitStack())
     learner = build_learner(config, policy, replay, training)

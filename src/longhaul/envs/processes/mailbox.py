@@ -58,6 +58,8 @@ class Layout:
             self._add("mask", (rows, spec.choices), "bool")
         for name in spec.terms:
             self._add(f"term.{name}", (rows,), "float32")
+        for name in spec.measures:
+            self._add(f"measure.{name}", (rows,), "float32")
 
     def _add(self, name: str, shape: tuple[int, ...], dtype: str) -> None:
         place = _Place(self.size, shape, np.dtype(dtype))
@@ -84,6 +86,7 @@ class Layout:
             lost=np.zeros(self._rows, np.bool_),
             mask=flags("mask") if spec.has_masks else None,
             terms={name: arrays[f"term.{name}"] for name in spec.terms},
+            measures={name: arrays[f"measure.{name}"] for name in spec.measures},
         )
 
 

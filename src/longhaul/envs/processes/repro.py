@@ -181,6 +181,7 @@ def write_spec(spec: EnvSpec) -> dict[str, Any]:
         "rows": spec.rows,
         "has_masks": spec.has_masks,
         "terms": list(spec.terms),
+        "measures": list(spec.measures),
     }
 
 
@@ -205,6 +206,7 @@ def read_spec(env_id: str, written: dict[str, Any]) -> EnvSpec:
         rows=written["rows"],
         has_masks=written["has_masks"],
         terms=tuple(written["terms"]),
+        measures=tuple(written.get("measures", ())),
     )
 
 

@@ -177,6 +177,8 @@ class ProcessVectorEnv(Lockstep):
             ours.forced[rows] = theirs.forced[rows]
             for name, term in ours.terms.items():
                 term[rows] = theirs.terms[name][rows]
+            for name, measure in ours.measures.items():
+                measure[rows] = theirs.measures[name][rows]
 
     def _begin_next(self, envs: Sequence[int]) -> None:
         for env in envs:

@@ -316,7 +316,8 @@ def _arrays(spec: EnvSpec) -> tuple[object, ...]:
     """Return what decides the arrays an env reads and writes."""
     actions = empty_actions(spec, spec.rows)
     parts = dict(spec.observation)
-    return parts, spec.rows, spec.has_masks, spec.terms, actions.shape, actions.dtype
+    names = spec.terms, spec.measures
+    return parts, spec.rows, spec.has_masks, names, actions.shape, actions.dtype
 
 
 def described(env: int, error: BaseException) -> Raised:

@@ -9,6 +9,7 @@ import socket
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,6 +24,8 @@ FLUSH_SECONDS = 5.0
 BINS = 30
 SCALARS = "scalars"
 """The part of TensorBoard that draws curves; its reader warns of a description without one."""
+STARTED, INIT = "meta/started", "meta/init"
+"""When the run began, as a text, and a 1 that shows from the beginning that there is a run."""
 Gif = Callable[[Path], "Picture | None"]
 Picture = tuple[bytes, int, int]
 """The bytes of a GIF, its width and height."""
@@ -63,6 +66,9 @@ class TensorBoard(Tracker):
             config = json.dumps(self._subject.config, indent=1, default=str)
             indented = "\n".join(f"    {line}" for line in config.splitlines())
             self._add(Event(wall_time=now, step=0, summary=text("config", indented)))
+            stamp = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+            self._add(Event(wall_time=now, step=0, summary=text(STARTED, stamp)))
+            self._add(Event(wall_time=now, step=0, summary=Summary(value=[self._scalar(INIT, 1)])))
         self.flush()
         return known
 

@@ -9,6 +9,8 @@ from longhaul.core.hint import Finding, Recent
 FARTHEST, HELPING = "env/max_progress", "env/helping"
 PROGRESS, STOOD_STILL = "env/progress", "env/ended/stagnation"
 DEATH = "options.reward.death"
+REACHED, CLEARED = "starts/farthest", "env/clear_rate"
+SHARE, ENTROPY = "options.starts.share", "learn.ent_coef"
 HELP_KEY = "options.schedule.help.bootstrap_after"
 
 
@@ -105,4 +107,54 @@ class LearnedToStandStill:
         )
 
 
-HINTS = (NoForwardProgress(), LearnedToStandStill())
+@dataclass(frozen=True, slots=True)
+class ProgressPlateau:
+    """The farthest place has not moved for a long time, and no stage is cleared."""
+
+    name: str = "progress-plateau"
+    window: int = 100
+    """Iterations it looks at, comparing the second half of them with the first."""
+    cooldown: int = 200
+    """Iterations before it speaks again, twice as many each time."""
+    least: float = 16.0
+    """Pixels by which the farthest place must have moved: one tile."""
+    timed: bool = False
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """How far episodes come, and whether any clears its stage."""
+        return (REACHED, FARTHEST, CLEARED)
+
+    def judge(self, recent: Recent) -> Finding | None:
+        """Compare the farthest ends of the two halves of the window."""
+        metric = REACHED if recent.values(REACHED, self.window) else FARTHEST
+        both = recent.values(metric, self.window)
+        half = self.window // 2
+        if recent.span < self.window or len(both) < half or recent.last(metric) is None:
+            return None
+        newer = recent.values(metric, half)
+        before = max(both[: len(both) - len(newer)], default=0.0)
+        if not newer or before < self.least or max(newer) >= before + self.least:
+            return None
+        if any(recent.values(CLEARED, self.window)):
+            return None
+        share, bonus = recent.number(SHARE), recent.number(ENTROPY)
+        key, value = (SHARE, 0.4) if share == 0 else (ENTROPY, round(2 * bonus, 6) or 0.01)
+        advice = (
+            f"Begin episodes where others ended: set {key} = {value:g}."
+            if key == SHARE
+            else f"Explore more: set {recent.setting(key)} from {bonus:g} to {value:g}."
+        )
+        return Finding(
+            evidence=(
+                f"The farthest end of the last {half} iterations is {max(newer):.0f} pixels from "
+                f"the start; {before:.0f} were reached before, and no episode clears its stage."
+            ),
+            cause="No episode gets past the same obstacle, so nothing behind it is ever learned.",
+            advice=advice,
+            setting=key,
+            value=value,
+        )
+
+
+HINTS = (NoForwardProgress(), LearnedToStandStill(), ProgressPlateau())

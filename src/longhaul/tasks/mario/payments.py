@@ -32,6 +32,7 @@ from longhaul.tasks.mario.game.reward import (
     REASON,
     SCORE_GAINED,
     STAGNATION,
+    STUCK,
     X,
 )
 
@@ -69,6 +70,10 @@ TERMS = (
     "loop",
 )
 """What the reward is made of; each is reported by this name and all add up to the reward."""
+GROUND, IDLE, RAW, PLACE = "ground", "idle", "raw", "x"
+MEASURES = (GROUND, IDLE, RAW, PLACE)
+"""What is measured of a step beside its reward: pixels of new ground, steps since the last new
+ground, what was paid before the scale and the payments of an end, and where Mario is."""
 NOT_NEGATIVE = ("progress", "forward", "early", "milestone_floor", "loop", "scale")
 
 
@@ -159,6 +164,10 @@ class Books(NamedTuple):
     kept: Array  # [N, 3] int32
     paid: Array  # [N, terms] float64
     terms: tuple[Array, ...]  # of each term [N] float32
+    ground: Array  # [N] float32, as the three below
+    idle: Array
+    raw: Array
+    place: Array
     reward: Array  # [N] float32
     milestone_every: int
 
@@ -190,10 +199,8 @@ def _ground(own: Array, kept: Array, weights: Array, paid: Array) -> None:
 
 
 @kernel
-def _pay_one(own: Array, kept: Array, weights: Array, every: int, paid: Array) -> None:
-    """Write all terms of one game's last step."""
-    paid[:] = 0.0
-    _ground(own, kept, weights, paid)
+def _pay_one(own: Array, weights: Array, every: int, paid: Array) -> float:
+    """Write the terms but those of ground; return all of them before the scale and the end."""
     paid[T_SCORE] = weights[W_SCORE] * own[SCORE_GAINED]
     paid[T_COINS] = weights[W_COINS] * own[COINS_GAINED]
     paid[T_POWER] = weights[W_POWER] * own[POWER_CHANGE]
@@ -203,13 +210,16 @@ def _pay_one(own: Array, kept: Array, weights: Array, every: int, paid: Array) -
         now = max(integer(own[PROGRESS]), floor) // every
         before = max(integer(own[PROGRESS]) - integer(own[GAINED]), floor) // every
         paid[T_MILESTONE] = weights[W_MILESTONE] * (now - before)
+    raw = 0.0
     for term in range(len(paid)):
+        raw += paid[term]
         paid[term] *= weights[W_SCALE]
     if own[DIED_NOW] != 0 or own[REASON] == OVER:
         paid[T_DEATH] = weights[W_DEATH]
     paid[T_FLAG] = weights[W_FLAG] * own[CLEARED_NOW]
     if own[REASON] == STAGNATION:
         paid[T_STAGNATION] = weights[W_STAGNATION]
+    return raw
 
 
 def _build(stamp: int) -> Labor:
@@ -217,14 +227,13 @@ def _build(stamp: int) -> Labor:
         """Write terms and reward of a game."""
         _ = stamp
         books = fetch(pointer)
-        paid = books.paid[index]
-        _pay_one(
-            books.figures[index],
-            books.kept[index],
-            books.weights[index],
-            books.milestone_every,
-            paid,
-        )
+        own, paid, weights = books.figures[index], books.paid[index], books.weights[index]
+        paid[:] = 0.0
+        _ground(own, books.kept[index], weights, paid)
+        books.ground[index] = own[GAINED]
+        books.raw[index] = _pay_one(own, weights, books.milestone_every, paid)
+        books.idle[index] = own[STUCK]
+        books.place[index] = own[X]
         total = 0.0
         for term in range(len(books.terms)):
             total += paid[term]
@@ -248,6 +257,11 @@ class TermReward:
     def terms(self) -> tuple[str, ...]:
         """Names of the terms, which add up to the reward."""
         return TERMS
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """What is measured of a step beside them."""
+        return MEASURES
 
     def __call__(self, count: int) -> TermPay:
         """Return the reward of `count` games."""
@@ -279,6 +293,10 @@ class TermPay:
             kept=self._kept,
             paid=self._paid,
             terms=tuple(self._slots.terms[name] for name in TERMS),
+            ground=self._slots.measures[GROUND],
+            idle=self._slots.measures[IDLE],
+            raw=self._slots.measures[RAW],
+            place=self._slots.measures[PLACE],
             reward=self._slots.reward,
             milestone_every=self._every,
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
@@ -32,7 +33,7 @@ from longhaul.tasks.mario.game.reward import REASONS
 from longhaul.tasks.mario.game.stages import STAGES
 from longhaul.tasks.mario.hints import HINTS
 from longhaul.tasks.mario.options import FRONTIER_SHARE, HARD_SHARE, MarioOptions
-from longhaul.tasks.mario.payments import MEANINGS, PREFIX, RewardOptions, TermReward
+from longhaul.tasks.mario.payments import MEANINGS, MEASURES, PREFIX, RewardOptions, TermReward
 from longhaul.tasks.mario.rom import STAND_IN, find_rom
 from longhaul.tasks.mario.source import GameSource, run_probe
 from longhaul.tasks.mario.stage_schedule import HELPING, OPEN, build_controllers, stage_rate
@@ -40,6 +41,7 @@ from longhaul.tasks.mario.start_places import HARD, REACH, hard_envs
 
 if TYPE_CHECKING:
     from longhaul.core.policy import Policy
+    from longhaul.core.rollout import Rollout
 
 
 PANELS = (
@@ -84,6 +86,17 @@ METRICS = (
     Metric("env/max_progress", "most new ground of an episode", "pixels"),
     Metric("env/max_x", "farthest place an episode ended at", "pixels"),
     Metric("env/score", "mean score of the game at an episode's end", "points"),
+    Metric("env/forward_share", "share of environments in which Mario reached new ground"),
+    Metric("env/distance", "new ground of all environments together", "pixels"),
+    Metric("env/mean_x", "mean place of Mario at the rollout's end", "pixels"),
+    Metric("env/farthest_x", "farthest place of Mario in any environment", "pixels"),
+    Metric("env/idle_steps", "mean steps since the last new ground, at the rollout's end", "steps"),
+    Metric("env/stuck_envs", "environments in which Mario reached no new ground"),
+    Metric("env/paid", "sum of the rewards of all environments"),
+    Metric(
+        "env/paid_raw",
+        "that sum without the terms of an episode's end, before `reward.scale` multiplies it",
+    ),
     Metric("starts/hard_share", "share of the ended episodes that began from a kept place"),
     Metric("starts/farthest", "farthest end, from the stage's true start", "pixels of new ground"),
     Metric(
@@ -122,6 +135,7 @@ def build(request: TaskRequest) -> Task:
         envs=envs,
         make_policy=make_policy,
         summarize=summarize,
+        summarize_steps=summarize_steps,
         settings=settings_of(options),
         metrics=(*METRICS, *EVALUATION_METRICS),
         aliases=OLD_NAMES,
@@ -190,6 +204,31 @@ def summarize(episodes: Sequence[Episode]) -> Metrics:
         if count:
             found[f"env/ended/{reason}"] = count / len(episodes)
     return found
+
+
+def summarize_steps(rollout: Rollout) -> Metrics:
+    """Return how Mario moved in a rollout and what was paid; rows that never acted are left out."""
+    active = (rollout.active & ~rollout.lost).numpy()  # [T, N]
+    acted = active.any(axis=0)
+    if not acted.any():
+        return {}
+    ground, idle, raw, place = (
+        np.where(active, rollout.measures[name].numpy(), 0.0)[:, acted] for name in MEASURES
+    )
+    # [N], the last step in which the row acted.
+    last = len(active) - 1 - active[::-1, acted].argmax(axis=0)
+    rows = np.arange(len(last))
+    forward = (ground > 0).any(axis=0)
+    return {
+        "env/forward_share": float(forward.mean()),
+        "env/distance": float(ground.sum(dtype=np.float64)),
+        "env/mean_x": float(place[last, rows].mean(dtype=np.float64)),
+        "env/farthest_x": float(place.max()),
+        "env/idle_steps": float(idle[last, rows].mean(dtype=np.float64)),
+        "env/stuck_envs": float((~forward).sum()),
+        "env/paid": float(sum(rollout.terms.values())),
+        "env/paid_raw": float(raw.sum(dtype=np.float64)),
+    }
 
 
 TASK = TaskKind(

@@ -92,6 +92,7 @@ def game_spec(options: GameOptions, reward: RewardSource) -> EnvSpec:
         action=Discrete(len(chosen), chosen.names),
         tier=Tier.SNAPSHOT,
         terms=reward.terms,
+        measures=reward.measures,
         row_name="Mario",
     )
 

@@ -125,6 +125,10 @@ class RewardSource(Protocol):
     def terms(self) -> tuple[str, ...]:
         """Names of the terms, which add up to the reward."""
 
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names of what is measured of a step beside them."""
+
     def __call__(self, count: int) -> Reward:
         """Return the reward of `count` games."""
 
@@ -161,6 +165,11 @@ class PlainReward:
     def terms(self) -> tuple[str, ...]:
         """Names of the terms."""
         return ("progress", "clear", "death", "clock")
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
 
     def __call__(self, count: int) -> PlainPay:
         """Return the reward of `count` games."""
