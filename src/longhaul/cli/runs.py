@@ -129,17 +129,36 @@ def tail(
 
 
 def repair(
-    run: options.Run,
+    run: Annotated[
+        Path, typer.Argument(help="Run directory, or a folder of another trainer's checkpoints.")
+    ],
     apply: Annotated[
-        bool, typer.Option("--apply", help="Repair the logs; without it, only list the damage.")
+        bool, typer.Option("--apply", help="Repair the files; without it, only list the damage.")
+    ] = False,
+    num_steps: Annotated[
+        int, typer.Option(help="Rollout length of another trainer whose files do not hold it.")
+    ] = 64,
+    update_if_lower: Annotated[
+        bool,
+        typer.Option(
+            "--update-if-lower", help="Also raise another trainer's counts that are too low."
+        ),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find truncated, garbled, duplicate and incomplete lines in a run's logs, and repair them."""
+    """Find truncated, garbled, duplicate and incomplete lines in a run's logs, and repair them.
+
+    In a folder of checkpoints that a task's earlier trainer wrote, fill in lost step counts.
+    """
     from longhaul.app.evaluation.load import Run
     from longhaul.app.inspect.repair import repair_run
+    from longhaul.app.inspect.repair_folder import is_foreign, repair_folder
 
-    found = repair_run(Run(run), apply=apply)
+    if is_foreign(run):
+        mended = repair_folder(run, apply=apply, num_steps=num_steps, if_lower=update_if_lower)
+        typer.echo(mended.as_json() if as_json else mended.as_text())
+        return
+    found = repair_run(Run(options.demand_run(run)), apply=apply)
     typer.echo(found.as_json() if as_json else found.as_text())
 
 

@@ -71,6 +71,36 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
+class MendRequest:
+    """How to repair the files of another trainer."""
+
+    num_steps: int
+    """Steps of a rollout, where its files do not hold them."""
+    if_lower: bool
+    """Whether a count that is there is raised to the computed one."""
+    now: str
+    """The time that is noted."""
+
+
+@dataclass(frozen=True, slots=True)
+class MendedFile:
+    """What is wrong with a file of another trainer, and its repaired content."""
+
+    status: str
+    """A word on why nothing is to be changed, or the computed value."""
+    content: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FolderRepair:
+    """The repair of files that another trainer of a task left in a folder."""
+
+    pattern: str
+    """The names of the files."""
+    mend: Callable[[Path, MendRequest], MendedFile]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskKind:
     """A family of tasks under one name, `name` or `name:argument`."""
 
@@ -85,6 +115,8 @@ class TaskKind:
     default_preset: str = "default"
     """The preset that is taken if none is asked for."""
     tools: tuple[Tool, ...] = ()
+    folder_repair: FolderRepair | None = None
+    """What `longhaul repair FOLDER` does where there is no run of longhaul."""
     setting_keys: Mapping[str, str] = field(default_factory=dict)
     """For each of its settings that begins with a value of the config, the key of that value."""
     controller_keys: Mapping[str, str] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from longhaul.core.metrics import Alias, Metric, Metrics, Panel
 from longhaul.core.settings import Setting
 from longhaul.core.task import Evaluation, Task
 from longhaul.nets.config import build_policy
-from longhaul.tasks.kind import TaskKind, TaskRequest, Tool
+from longhaul.tasks.kind import FolderRepair, TaskKind, TaskRequest, Tool
 from longhaul.tasks.mario.evaluation import (
     FINAL,
     REHEARSAL,
@@ -35,6 +35,7 @@ from longhaul.tasks.mario.hints import HINTS
 from longhaul.tasks.mario.options import FRONTIER_SHARE, HARD_SHARE, MarioOptions
 from longhaul.tasks.mario.payments import MEANINGS, MEASURES, PREFIX, RewardOptions, TermReward
 from longhaul.tasks.mario.rom import STAND_IN, find_rom
+from longhaul.tasks.mario.side_cars import PATTERN, mend_side_car
 from longhaul.tasks.mario.source import GameSource, run_probe
 from longhaul.tasks.mario.stage_schedule import HELPING, OPEN, build_controllers, stage_rate
 from longhaul.tasks.mario.start_places import HARD, REACH, hard_envs
@@ -239,6 +240,7 @@ TASK = TaskKind(
     examples=("mario",),
     presets=Path(__file__).parent / "presets",
     default_preset="fast",
+    folder_repair=FolderRepair(PATTERN, mend_side_car),
     tools=(Tool("probe", "try which action moves Mario forward: [SET] [STAGE]", run_probe),),
     setting_keys={
         HARD_SHARE.name: "options.starts.share",
