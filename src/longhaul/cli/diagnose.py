@@ -79,6 +79,12 @@ def verify_resume(
     kill: Annotated[
         bool, typer.Option("--kill", help="Interrupt by SIGKILL at random times.")
     ] = False,
+    controls: Annotated[
+        bool,
+        typer.Option(
+            "--controls", help="Also resume without each part of a checkpoint, which must differ."
+        ),
+    ] = False,
     preset: options.Preset = "",
     config: options.ConfigFile = None,
     overrides: options.Overrides = None,
@@ -99,10 +105,10 @@ def verify_resume(
     resolved = resolve(sources)
     from longhaul.app.diagnose.verify import Interruption, odd_sized, verify
 
-    trial = Interruption(iterations=iterations, interruptions=interruptions, kill=kill)
+    trial = Interruption(iterations, interruptions, kill=kill, controls=controls)
     report = verify(odd_sized(resolved, sources), trial)
     typer.echo(report.as_json() if as_json else report.as_text())
-    if not report.equal:
+    if not report.sound:
         raise typer.Exit(1)
 
 

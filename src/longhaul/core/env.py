@@ -61,6 +61,18 @@ class StepBuffers:
             measures={name: np.zeros(rows, np.float32) for name in spec.measures},
         )
 
+    def unrestored(self) -> dict[str, Array]:
+        """Return the small arrays that simulators do not restore."""
+        return {
+            "reward": self.reward,
+            "terminated": self.terminated,
+            "truncated": self.truncated,
+            "started": self.started,
+            "active": self.active,
+            "forced": self.forced,
+            **{f"term.{name}": term for name, term in self.terms.items()},
+        }
+
     def view(self, begin: int, end: int) -> StepBuffers:
         """Return views of rows `begin` to `end`; writing them writes these arrays."""
         rows = slice(begin, end)

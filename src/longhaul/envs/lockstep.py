@@ -194,7 +194,7 @@ class Lockstep(ABC):
             "ledger": self._ledger.state_dict(),
             "dealer": self._dealer.state_dict(),
             "settings": None if self._settings is None else saved_settings(self._settings.values()),
-            "flags": {name: flag.copy() for name, flag in self._flags().items()},
+            "flags": {name: flag.copy() for name, flag in self._slots.unrestored().items()},
             "losses": self._losses.state_dict(),
         }
         if self._running and self._spec.tier is Tier.SNAPSHOT:
@@ -225,9 +225,15 @@ class Lockstep(ABC):
             case Tier.RESTART | Tier.NONE:
                 self._restart_episodes()
                 return
-        for name, flag in self._flags().items():
+        for name, flag in self._slots.unrestored().items():
             flag[...] = state["flags"][name]
         self._any_started = True
+
+    def begin_again(self, env: int) -> None:
+        """Reset one simulator to where its episode began; the others stay where they are."""
+        self._ledger.reopen(env)
+        self._begin([env], self._ledger.settings[env])
+        self._mark_started([env])
 
     def _accept(self, actions: Array) -> None:
         """Copy the actions to where the simulators read them, and into the log."""
@@ -321,19 +327,6 @@ class Lockstep(ABC):
         for env in envs:
             self._slots.started[self._ledger.rows(env)] = True
         self._any_started = True
-
-    def _flags(self) -> dict[str, Array]:
-        """Return the small arrays of the slots that simulators do not restore."""
-        slots = self._slots
-        return {
-            "reward": slots.reward,
-            "terminated": slots.terminated,
-            "truncated": slots.truncated,
-            "started": slots.started,
-            "active": slots.active,
-            "forced": slots.forced,
-            **{f"term.{name}": term for name, term in slots.terms.items()},
-        }
 
     def _refuse_foreign(self, state: State) -> None:
         saved = (state["env"], state["tier"], state["count"], state["rows"])

@@ -14,6 +14,7 @@ from longhaul.app.build.components import build_task, check_task
 from longhaul.app.build.config import RunConfig, SessionOptions
 from longhaul.app.build.sources import ConfigSources, find_kind, parse_override, read_toml
 from longhaul.app.build.text import columns
+from longhaul.app.diagnose.controls import Controls, without_each_part
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.core.errors import ConfigError, EnvError
@@ -41,6 +42,8 @@ class Interruption:
     kill: bool = False
     seed: int = 0
     """Where the moments of interruption come from."""
+    controls: bool = False
+    """Whether each part of a checkpoint is also left out, which must be noticed."""
 
     def __post_init__(self) -> None:
         for flag, value, low in (
@@ -68,6 +71,13 @@ class Verification:
     interruptions: tuple[str, ...]
     files: tuple[ComparedFile, ...]
     tier: str
+    controls: Controls | None = None
+
+    @property
+    def sound(self) -> bool:
+        """Whether the runs are equal, and losses were noticed if any were tried."""
+        noticed = self.controls is None or self.controls.parts("different", "refused")
+        return self.equal and bool(noticed)
 
     @property
     def equal(self) -> bool:
@@ -80,7 +90,8 @@ class Verification:
         table = columns(rows, header=("file", "bytes", "after resume"))
         verdict = "bit for bit the same run" if self.equal else "NOT the same run"
         how = "; ".join(self.interruptions)
-        return f"{table}\n\n{self.task} (tier {self.tier}), {how}: {verdict}"
+        text = f"{table}\n\n{self.task} (tier {self.tier}), {how}: {verdict}"
+        return text if self.controls is None else f"{text}\n\n{self.controls.as_text()}"
 
     def as_json(self) -> str:
         """Return the comparison for programs."""
@@ -91,6 +102,7 @@ class Verification:
                 "equal": self.equal,
                 "interruptions": self.interruptions,
                 "files": {file.file: file.equal for file in self.files},
+                **({} if self.controls is None else {"left_out": self.controls.as_values()}),
             }
         )
 
@@ -141,7 +153,17 @@ def verify(config: RunConfig, trial: Interruption) -> Verification:
         cut = begin_run(config, Path(folder) / "cut").directory
         interrupt = _kill if trial.kill else _stop
         moments = interrupt(config, whole, cut, trial)
-        return Verification(task.name, moments, compare(whole, cut), tier.value)
+        files = compare(whole, cut)
+        if not trial.controls:
+            return Verification(task.name, moments, files, tier.value)
+
+        def differing(run: RunDirectory) -> list[str]:
+            return [file.file for file in compare(whole, run) if not file.equal]
+
+        controls = without_each_part(
+            config, task, Path(folder) / "controls", trial.iterations, differing
+        )
+        return Verification(task.name, moments, files, tier.value, controls)
 
 
 def _lengthened(config: RunConfig, task: Task, trial: Interruption) -> RunConfig:

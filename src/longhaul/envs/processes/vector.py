@@ -204,6 +204,11 @@ class ProcessVectorEnv(Lockstep):
         self._episodes.idle.update(envs)
         self._casualties.take(self._supervisor.run_job(self._begin_job, envs))
 
+    def begin_again(self, env: int) -> None:
+        """Reset one simulator to where its episode began; the others stay where they are."""
+        self._episodes.opened(env)
+        super().begin_again(env)
+
     def _watch_memory(self, endings: Sequence[tuple[int, Ending]]) -> None:
         if self._memory.due():
             self._memory.look(self.pids().items())
