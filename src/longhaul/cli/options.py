@@ -91,6 +91,15 @@ Track = Annotated[
     list[str] | None,
     typer.Option(help="Also log curves to tensorboard, wandb or mlflow; may be repeated."),
 ]
+ContinueFrom = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="RUN",
+        help="Start a new run, with another --name, from all the state of this run or of one "
+        "of its checkpoints: weights, optimizer, schedules, counters, replay, generators and "
+        "logs. Its config is taken instead of a preset; --set may change what a schedule may.",
+    ),
+]
 Cluster = Annotated[
     str | None,
     typer.Option(

@@ -49,15 +49,7 @@ def train(
             "config, else start one. never: always start a new run.",
         ),
     ] = "same",
-    continue_from: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="RUN",
-            help="Start a new run, with another --name, from all the state of this run or of one "
-            "of its checkpoints: weights, optimizer, schedules, counters, replay, generators and "
-            "logs. Its config is taken instead of a preset; --set may change what a schedule may.",
-        ),
-    ] = None,
+    continue_from: options.ContinueFrom = None,
     cluster: options.Cluster = None,
     capture_video: options.CaptureVideo = False,
     track: options.Track = None,
