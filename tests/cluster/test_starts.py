@@ -36,7 +36,7 @@ class Team:
             dealer.offer(told.settings)
 
     def end(self, collector: int, resets: int) -> None:
-        given_out = [self.dealers[collector].deal() for _ in range(resets)]
+        given_out = [self.dealers[collector].deal(0, 0) for _ in range(resets)]
         used = [start for start in given_out if start is not None]
         self.dealt.update(used)
         self.shares.dealt(collector, len(used))

@@ -10,6 +10,7 @@ from longhaul.schedule.adaptive import Adaptive, Nudge
 from longhaul.schedule.criterion import Criterion, Limit
 from longhaul.schedule.gate import Gate
 from longhaul.schedule.ladder import Ladder
+from longhaul.schedule.metric_ramp import MetricRamp
 from longhaul.schedule.phases import Phase, Phases
 from longhaul.schedule.ramp import Ramp
 from longhaul.schedule.start_queue import StartQueue, StartStage
@@ -36,6 +37,7 @@ CONTROLLERS: tuple[Controller[Any], ...] = (
     Ramp("ramp", RATE, start=0.5, end=0.01, shape="cosine", along="env_steps", finish=2000),
     Ramp("warm", RATE, start=0.5, along="run", warm_up=0.3, start_factor=0.1, total=3000),
     Ramp("by_games", RATE, start=0.5, along="run_episodes", finish=0.5, total=300),
+    MetricRamp("metric_ramp", RATE, SCORE, low=0.1, high=0.6, start=0.5, end=0.01),
     Nudge("nudge", WEIGHT, SCORE, band=(0.2, 0.4), limits=(0.1, 0.9), rate=0.3, window=3),
     Adaptive(
         "adaptive",

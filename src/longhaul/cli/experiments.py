@@ -50,6 +50,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(compare)
     app.command()(search)
+    app.command()(explore)
     app.command("new-experiment")(new_experiment)
     app.command("new-task")(new_task)
 
@@ -157,6 +158,68 @@ def search(
     searched = search_and_report(request, (lambda text: None) if quiet else _notify)
     typer.echo(searched.as_json() if as_json else searched.as_text())
     raise typer.Exit(searched.exit_code)
+
+
+def explore(
+    task: options.Task,
+    goals: Annotated[
+        str,
+        typer.Option(
+            "--goal",
+            "--stage",
+            help="Goals to search, separated by commas, or all: stages of mario.",
+        ),
+    ] = "all",
+    budget: Annotated[str, typer.Option(help="Time for each goal: 60s, 15m, 2h.")] = "60s",
+    seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
+    simulators: Annotated[
+        int,
+        typer.Option(
+            parser=options.whole_number("--simulators"),
+            help="Simulators that search side by side; another number finds other ways.",
+        ),
+    ] = 192,
+    threads: Annotated[
+        int, typer.Option(help="Threads that share them, 0: one per core; results are the same.")
+    ] = 0,
+    name: Annotated[str, typer.Option(help="Name of the search; by default its seed.")] = "",
+    preset: options.Preset = "",
+    overrides: options.Overrides = None,
+    films: Annotated[
+        bool, typer.Option("--films/--no-films", help="Film what was found, each goal once.")
+    ] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing while searching.")] = (
+        False
+    ),
+    runs_root: options.RunsRoot = Path("runs"),
+    as_json: options.AsJson = False,
+) -> None:
+    """Search for decisions that solve a task, from saved states; run it again to continue.
+
+    For each goal that is solved it writes a demonstration, which training can begin from:
+    `longhaul train TASK --set env.path.demos='["FILE"]'`.
+    """
+    _check_task(task, preset)
+    # Imported after the checks: torch takes seconds to import.
+    from longhaul.app.experiments.explore.explore import ExploreRequest, run_explore
+
+    request = ExploreRequest(
+        task=task,
+        goals=goals,
+        budget_seconds=options.seconds_of(budget),
+        seed=seed,
+        count=simulators,
+        threads=threads,
+        preset=preset,
+        overrides=tuple(overrides or ()),
+        name=name,
+        root=runs_root,
+        films=films,
+        quiet=quiet,
+    )
+    report = run_explore(request)
+    typer.echo(report.as_json() if as_json else report.as_text())
+    raise typer.Exit(report.exit_code)
 
 
 def new_experiment(

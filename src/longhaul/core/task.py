@@ -11,6 +11,7 @@ from longhaul.core.env import EnvSource, Episode
 from longhaul.core.evaluation import Records, RunLog, Study, Suite
 from longhaul.core.hint import Facts, Rule
 from longhaul.core.metrics import Alias, Metric, Metrics, Panel
+from longhaul.core.search import Search
 from longhaul.core.settings import Setting
 
 if TYPE_CHECKING:
@@ -67,3 +68,5 @@ class Task:
     evaluation and at the end, so they may hold nothing the logs do not."""
     study: Study | None = None
     """Return files, for `evaluations/`, that show what a trained policy did and why."""
+    search: Search | None = None
+    """How archive search moves in it; environments with snapshots can be searched without it."""

@@ -16,6 +16,7 @@ from longhaul.core.env import Episode, StepTimed, VectorEnv
 from longhaul.core.metrics import Metrics
 from longhaul.core.rollout import Rollout
 from longhaul.core.state import State
+from longhaul.envs.path_starts import path_metrics
 from longhaul.envs.starts import STARTS_DEALT, STARTS_USED
 
 WINDOW = 100  # episodes; what Stable-Baselines3 averages over, for comparable curves
@@ -69,6 +70,7 @@ class Summary:
         metrics |= reward_terms(rollout)
         if self._step_figures is not None:
             metrics |= self._step_figures(rollout)
+        metrics |= path_metrics(rollout.episodes)
         return {**metrics, **self._task_figures(rollout.episodes)}
 
     def _running(self, rollout: Rollout) -> dict[str, float]:

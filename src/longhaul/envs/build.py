@@ -13,23 +13,30 @@ from longhaul.envs.faults import NO_LISTENERS, FaultPolicy, Listeners
 from longhaul.envs.processes.first_come import FirstComeVectorEnv
 from longhaul.envs.processes.vector import ProcessVectorEnv
 from longhaul.envs.serial import BatchedVectorEnv, SerialVectorEnv
+from longhaul.envs.starts import StartDealer
 
 MOST_AUTO_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Supervision:
-    """How environments are supervised, and which faults are tolerated and reported."""
+    """How environments are supervised, which faults are tolerated, and who deals starts."""
 
     config: ProcessesConfig = field(default_factory=ProcessesConfig)
     faults: FaultPolicy = field(default_factory=FaultPolicy)
     order: StepOrder = "lockstep"
+    dealer: StartDealer | None = None
+    """Chooses where episodes begin; None deals the starts of the setting `env.starts` alone."""
 
     @staticmethod
-    def of(config: EnvConfig, listeners: Listeners = NO_LISTENERS) -> Supervision:
+    def of(
+        config: EnvConfig,
+        listeners: Listeners = NO_LISTENERS,
+        dealer: StartDealer | None = None,
+    ) -> Supervision:
         """Return the supervision of a config."""
         return Supervision(
-            config.processes, FaultPolicy(config.most_dropped, listeners), config.order
+            config.processes, FaultPolicy(config.most_dropped, listeners), config.order, dealer
         )
 
 
@@ -51,6 +58,11 @@ def make_vector_env(
     if isinstance(source, SingleEnvs) and source.unavailable:
         raise EnvError(source.unavailable)
     if supervision.order == "first-come":
+        if supervision.dealer is not None:
+            raise ConfigError(
+                "env.path.demos needs env.order = 'lockstep': with 'first-come' the order of "
+                "episodes depends on timing, and with it where they begin"
+            )
         return _first_come(source, count, seeds, runtime, supervision)
     match source:
         case SingleEnvs():
@@ -66,8 +78,11 @@ def make_vector_env(
                     seeds,
                     config=supervision.config,
                     faults=supervision.faults,
+                    dealer=supervision.dealer,
                 )
-            return SerialVectorEnv(source, count, seeds, faults=supervision.faults)
+            return SerialVectorEnv(
+                source, count, seeds, faults=supervision.faults, dealer=supervision.dealer
+            )
         case BatchedEnvs():
             if runtime == "processes":
                 raise ConfigError(
@@ -76,7 +91,14 @@ def make_vector_env(
                 )
             # For a batch, serial means the same arrays without threads.
             used = 1 if runtime == "serial" else threads or _auto_threads()
-            return BatchedVectorEnv(source, count, seeds, threads=used, faults=supervision.faults)
+            return BatchedVectorEnv(
+                source,
+                count,
+                seeds,
+                threads=used,
+                faults=supervision.faults,
+                dealer=supervision.dealer,
+            )
 
 
 def _first_come(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from longhaul.core.config import PART, check_ranges
+from longhaul.core.config import AT_LEAST_1, PART, SHARE, check_ranges
 
 Runtime = Literal["auto", "serial", "batched", "processes"]
 StepOrder = Literal["lockstep", "first-come"]
@@ -49,6 +49,29 @@ class ProcessesConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PathConfig:
+    """Settings of the `[env.path]` table: training that begins along known ways to the goal."""
+
+    demos: tuple[str, ...] = ()
+    """Demonstrations that `longhaul explore` wrote; episodes begin along their paths. Evaluations
+    never do. Empty: all episodes begin as usual."""
+    every: int = 2
+    """Decisions between two states of a path."""
+    floor: float = 0.15
+    """Least share of the episodes that begin at the true start. The share grows to 1 with the rate
+    of success there."""
+    threshold: float = 0.15
+    """Rate of success from which a state counts as solved at times: episodes begin around the
+    earliest such state of the path."""
+    window: int = 10
+    """States before the earliest solved one that are tried as well."""
+
+    def __post_init__(self) -> None:
+        ranges = {AT_LEAST_1: "every window", SHARE: "floor", PART: "threshold"}
+        check_ranges(self, "env.path", ranges)
+
+
+@dataclass(frozen=True, slots=True)
 class EnvConfig:
     """Settings of the `[env]` table."""
 
@@ -75,6 +98,8 @@ class EnvConfig:
     `order = "first-come"`."""
     most_dropped: int = 100
     """Transitions with invalid values that may be dropped before the run stops with exit 4."""
+    path: PathConfig = field(default_factory=PathConfig)
+    """Training that begins along demonstrated ways to the goal."""
     processes: ProcessesConfig = field(default_factory=ProcessesConfig)
     """How worker processes are supervised, for the `processes` runtime."""
 

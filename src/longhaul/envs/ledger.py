@@ -12,7 +12,7 @@ from longhaul.core.seeds import EpisodeSeeds
 from longhaul.core.settings import Setting, Settings, SettingValue
 from longhaul.core.spaces import EnvSpec
 from longhaul.core.state import State
-from longhaul.envs.starts import STARTS_USED, listed, tupled
+from longhaul.envs.starts import STARTS_USED, StartDealer, listed, tupled
 
 
 class EpisodeLedger:
@@ -29,11 +29,11 @@ class EpisodeLedger:
         self.begun = [0] * count
         self.returns = np.zeros(count * spec.rows, np.float64)
 
-    def begin(self, env: int, start: Start | None, settings: Settings | None) -> None:
-        """Open the next episode of `env`."""
+    def begin(self, env: int, dealer: StartDealer | None, settings: Settings | None) -> None:
+        """Open the next episode of `env`, from the start that is dealt to it if there is one."""
         self.numbers[env] += 1
         self.seeds[env] = self._dealt.seed(env, self.numbers[env])
-        self.starts[env] = start
+        self.starts[env] = None if dealer is None else dealer.deal(env, self.seeds[env])
         self.settings[env] = settings
         self.reopen(env)
 

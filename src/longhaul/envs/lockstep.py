@@ -28,7 +28,12 @@ class Lockstep(ABC):
     """A VectorEnv over simulators; a subclass resets and steps them."""
 
     def __init__(
-        self, spec: EnvSpec, count: int, seeds: EpisodeSeeds, faults: FaultPolicy | None = None
+        self,
+        spec: EnvSpec,
+        count: int,
+        seeds: EpisodeSeeds,
+        faults: FaultPolicy | None = None,
+        dealer: StartDealer | None = None,
     ) -> None:
         if count < 1:
             raise ConfigError(f"env.count = {count}: at least one environment is required")
@@ -36,7 +41,7 @@ class Lockstep(ABC):
         self._count = count
         self._slots, self._actions = self._allocate()
         self._ledger = self._make_ledger(seeds)
-        self._dealer = StartDealer()
+        self._dealer = dealer or StartDealer()
         self._guard = SlotGuard(spec, self._slots)
         self._log = self._make_log()
         faults = faults or FaultPolicy()
@@ -313,12 +318,13 @@ class Lockstep(ABC):
         if (loose := loose_row(self._spec, self._slots.active, ended, over)) is not None:
             env = loose.row // self._spec.rows
             raise EnvError(f"{self._where(env)}: {loose.problem}")
-        episodes = tuple(self._ledger.finish(env, ending) for env, ending in endings)
+        ended_now = (self._ledger.finish(env, ending) for env, ending in endings)
+        episodes = tuple(map(self._dealer.finished, ended_now))
         return finals if rows.size else None, episodes
 
     def _begin_next(self, envs: Sequence[int]) -> None:
         for env in envs:
-            self._ledger.begin(env, self._dealer.deal(), self._settings)
+            self._ledger.begin(env, self._dealer, self._settings)
         self._begin(envs, self._settings)
         self._mark_started([env for env in envs if env not in self._losses.abandoned])
         self._drop_unusable((), in_step=False)
@@ -383,7 +389,7 @@ class Lockstep(ABC):
         envs = range(self._count)
         for env in envs:
             if self._ledger.length(env):
-                self._ledger.begin(env, self._dealer.deal(), self._settings)
+                self._ledger.begin(env, self._dealer, self._settings)
             else:
                 self._ledger.reopen(env)
         for env in envs:

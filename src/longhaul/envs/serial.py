@@ -18,6 +18,7 @@ from longhaul.envs.faults import AbandonedEpisode, FaultPolicy
 from longhaul.envs.guard import bounded, trace_of, words_of
 from longhaul.envs.lockstep import Lockstep
 from longhaul.envs.native.thread_pool import Crew, RangePool, StepsNatively
+from longhaul.envs.starts import StartDealer, begin_episode
 
 Stepper = tuple[int, Callable[[Array], Ending | None], Array]
 TIMED_EVERY = 13  # steps; odd, because periodic work of envs often has an even period
@@ -33,8 +34,9 @@ class SerialVectorEnv(Lockstep):
         seeds: EpisodeSeeds,
         *,
         faults: FaultPolicy | None = None,
+        dealer: StartDealer | None = None,
     ) -> None:
-        super().__init__(source.spec, count, seeds, faults)
+        super().__init__(source.spec, count, seeds, faults, dealer)
         self._make = source.make
         self._envs = [self._bound(env) for env in range(count)]
         self._configured: list[Settings | None] = [None] * count
@@ -68,7 +70,7 @@ class SerialVectorEnv(Lockstep):
                 if settings is not None and settings != self._configured[env]:
                     simulator.configure(settings)
                     self._configured[env] = settings
-                simulator.reset(ledger.seeds[env], ledger.starts[env])
+                begin_episode(simulator, ledger.seeds[env], ledger.starts[env])
             except EnvError as error:
                 self._distrust(env, error, in_step=False)
             except Exception as error:
@@ -206,8 +208,9 @@ class BatchedVectorEnv(Lockstep):
         *,
         threads: int = 1,
         faults: FaultPolicy | None = None,
+        dealer: StartDealer | None = None,
     ) -> None:
-        super().__init__(source.spec, count, seeds, faults)
+        super().__init__(source.spec, count, seeds, faults, dealer)
         self._batch = source.make(count)
         self._batch.bind(self._slots)
         self._configured: Settings | None = None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from typing import Any
 
-from longhaul.core.env import Start
+from longhaul.core.env import Env, Episode, Start
 from longhaul.core.settings import Setting, Settings, SettingValue
 from longhaul.core.state import State
+from longhaul.envs.packed_state import pack_state, unpack_state
 
 STARTS: Setting[tuple[SettingValue, ...]] = Setting(
     "env.starts",
@@ -53,8 +56,11 @@ class StartDealer:
             self._next = 0
         self._limit = settings[STARTS_LIMIT] if STARTS_LIMIT.name in settings else 0
 
-    def deal(self) -> Start | None:
-        """Return the next start, or None when all have been dealt."""
+    def deal(self, env: int, seed: int) -> Start | None:
+        """Return the next start, or None when all have been dealt.
+
+        It is for the episode of `env` that begins with this seed, on which nothing depends here.
+        """
         if not self._starts:
             return None
         if self._limit and self.used < self._limit:
@@ -65,6 +71,10 @@ class StartDealer:
         self._next += 1
         self.used += 1
         return start
+
+    def finished(self, episode: Episode) -> Episode:
+        """Take note of an episode that ended; return it with what is known of its start."""
+        return episode
 
     def state_dict(self) -> State:
         """Return the offered starts and how many of them are dealt."""
@@ -97,3 +107,26 @@ def tupled(value: Any) -> SettingValue | None:
         return tuple(item for item in items if item is not None)
     assert value is None or isinstance(value, (bool, int, float, str))
     return value
+
+
+STATE = "state"
+"""The first element of a start that holds a whole state of the environment."""
+
+
+def state_start(state: State) -> SettingValue:
+    """Return the hard start that begins an episode in a state."""
+    packed = zlib.compress(pack_state(state), 6)
+    return (STATE, base64.b64encode(packed).decode("ascii"))
+
+
+def begin_episode(env: Env, seed: int, start: Start | None) -> None:
+    """Begin an episode of an environment, from its own starts or in a state it has been in.
+
+    The state holds the environment's random generator, if it has one.
+    """
+    match start:
+        case ("state", str() as text):
+            env.reset(seed, None)
+            env.restore(unpack_state(zlib.decompress(base64.b64decode(text))))
+        case _:
+            env.reset(seed, start)

@@ -19,12 +19,14 @@ from longhaul.core.settings import Assignment, Setting, Settings, SettingValue
 from longhaul.schedule.adaptive import Adaptive, Nudge
 from longhaul.schedule.gate import Gate
 from longhaul.schedule.ladder import Ladder
+from longhaul.schedule.metric_ramp import MetricRamp
 from longhaul.schedule.phases import Phases
 from longhaul.schedule.ramp import Ramp, share_axis
 from longhaul.schedule.start_queue import StartQueue
 
 KINDS: Mapping[str, type] = {
     "ramp": Ramp,
+    "metric_ramp": MetricRamp,
     "nudge": Nudge,
     "adaptive": Adaptive,
     "gate": Gate,

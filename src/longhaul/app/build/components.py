@@ -13,6 +13,7 @@ import torch
 
 from longhaul.app.build.config import RunConfig
 from longhaul.app.build.memory import replay_plan
+from longhaul.app.build.paths import build_path_dealer
 from longhaul.app.build.sources import Reference, differences, find_kind, from_values, to_values
 from longhaul.app.build.text import notify_if_slow
 from longhaul.cluster.config import launched_rank
@@ -34,8 +35,9 @@ from longhaul.engine.summary import StageTimer
 from longhaul.envs.build import Supervision, make_vector_env
 from longhaul.envs.checks import check_seeds
 from longhaul.envs.faults import NO_LISTENERS, Listeners
+from longhaul.envs.path_starts import PANEL
 from longhaul.envs.processes.first_come import FirstComeVectorEnv
-from longhaul.envs.starts import STARTS
+from longhaul.envs.starts import STARTS, StartDealer
 from longhaul.learn.config import find_learner, learn_settings
 from longhaul.learn.replay.buffer import PrioritizedReplay
 from longhaul.runs.config import CheckpointConfig
@@ -64,12 +66,13 @@ def build_task(config: RunConfig) -> Task:
         rotate=evaluate.rotate,
         ent_coef=config.learn.ent_coef,
     )
-    return with_tier(
+    task = with_tier(
         kind.build(
             TaskRequest(argument, options, config.env, config.policy, config.num_envs, plan)
         ),
         config,
     )
+    return replace(task, panels=(*task.panels, PANEL)) if config.env.path.demos else task
 
 
 def with_tier(task: Task, config: RunConfig) -> Task:
@@ -123,15 +126,17 @@ def build_env(
     seeds: EpisodeSeeds,
     count: int,
     listeners: Listeners = NO_LISTENERS,
+    *,
+    dealer: StartDealer | None = None,
 ) -> VectorEnv:
-    """Return `count` environments of the task."""
+    """Return `count` environments of the task; those of training may have a dealer of starts."""
     return make_vector_env(
         task.envs,
         count=count,
         seeds=seeds,
         runtime=config.env.runtime,
         threads=config.env.threads,
-        supervision=Supervision.of(config.env, listeners),
+        supervision=Supervision.of(config.env, listeners, dealer),
     )
 
 
@@ -175,7 +180,14 @@ def build_rollout_collector(
     monitor: CollectorMonitor,
 ) -> RolloutCollector:
     """Return a collector in this process that acts with the policy object itself, not a copy."""
-    env = build_env(config, task, seeds, config.num_envs, monitor.listeners)
+    env = build_env(
+        config,
+        task,
+        seeds,
+        config.num_envs,
+        monitor.listeners,
+        dealer=build_path_dealer(config, task),
+    )
     own, steps, chunk = Seeds(config.seed), config.collect.num_steps, config.collect.chunk
     signal = monitor.signal
     if isinstance(env, FirstComeVectorEnv):

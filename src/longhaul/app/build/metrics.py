@@ -12,6 +12,7 @@ from longhaul.core.metrics import Metric
 from longhaul.core.task import Task
 from longhaul.engine.config import METRICS as LOOP_METRICS
 from longhaul.engine.config import TIMINGS as LOOP_TIMINGS
+from longhaul.envs.path_starts import METRICS as PATH_METRICS
 from longhaul.learn.config import METRICS as LEARN_METRICS
 from longhaul.nets.config import METRICS as POLICY_METRICS
 from longhaul.runs.logs.jsonl import SCHEMA
@@ -19,7 +20,13 @@ from longhaul.runs.monitor.resources import METRICS as RESOURCE_METRICS
 from longhaul.schedule.config import METRICS as SCHEDULE_METRICS
 from longhaul.schedule.schedule import Schedule
 
-GENERAL = (*LOOP_METRICS, *LEARN_METRICS, *POLICY_METRICS, *SCHEDULE_METRICS)
+GENERAL = (
+    *LOOP_METRICS,
+    *PATH_METRICS,
+    *LEARN_METRICS,
+    *POLICY_METRICS,
+    *SCHEDULE_METRICS,
+)
 """Metrics of metrics.jsonl that every task may write."""
 TIMINGS = (*LOOP_TIMINGS, *RESOURCE_METRICS, *CLUSTER_METRICS)
 """Metrics of timings.jsonl."""

@@ -27,6 +27,7 @@ from longhaul.envs.processes.messages import Answer, Kind, Order, WorkerLoss, Wo
 from longhaul.envs.processes.repro import RunningEpisodes
 from longhaul.envs.processes.supervisor import Supervisor, WorkerJob
 from longhaul.envs.replay_log import replay_mismatch
+from longhaul.envs.starts import StartDealer
 
 REBASE_TICKS = 10_000  # snapshots bound how far back a replay begins
 
@@ -42,12 +43,13 @@ class ProcessVectorEnv(Lockstep):
         *,
         config: ProcessesConfig | None = None,
         faults: FaultPolicy | None = None,
+        dealer: StartDealer | None = None,
     ) -> None:
         self._config = config = config or ProcessesConfig()
         shares = share_out(count, config.workers or self._default_workers(count))
         check_room(len(shares))
         self._mailbox = Mailbox.create(source.spec, count=max(count, 1), workers=len(shares))
-        super().__init__(source.spec, count, seeds, faults)
+        super().__init__(source.spec, count, seeds, faults, dealer)
         self._shares = shares
         self._episodes = RunningEpisodes(source.spec, self._ledger, self._log, self._slots)
         self._fleet = Fleet(source, self._mailbox, shares, config, count=count)
@@ -194,7 +196,7 @@ class ProcessVectorEnv(Lockstep):
         """Open an env's next episode, skipping quarantined seeds."""
         self._supervisor.forget(env)
         for _ in range(self._config.most_quarantined + 1):
-            self._ledger.begin(env, self._dealer.deal(), self._settings)
+            self._ledger.begin(env, self._dealer, self._settings)
             self._episodes.opened(env)
             if not self._casualties.is_quarantined(env):
                 return

@@ -45,6 +45,7 @@ from longhaul.envs.processes.messages import (
 )
 from longhaul.envs.processes.process import leave_signals_to_the_trainer, mark
 from longhaul.envs.replay_log import observation_digest
+from longhaul.envs.starts import begin_episode
 
 
 def serve(line: socket.socket, memory: int, generation: int) -> None:
@@ -197,7 +198,7 @@ class WorkerEnvs:
         if settings is not None and settings != self._configured.get(env):
             self._envs[env].configure(settings)
             self._configured[env] = settings
-        self._envs[env].reset(beginning.seed, beginning.start)
+        begin_episode(self._envs[env], beginning.seed, beginning.start)
         self._time(RESET_TIMES, before)
         if is_first:
             self._begun.add(env)

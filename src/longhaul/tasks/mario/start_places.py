@@ -139,6 +139,8 @@ class StagePlaces:
 HARD, REACH = "hard", "reach"
 """Metrics of an episode: whether it began from a kept place, and its end's distance from the true
 start, in pixels of new ground."""
+ELSEWHERE = -1
+"""The reach of an episode that began at a given start: unknown, so no place is kept of it."""
 FASTEST_FRAME = 3
 """Pixels Mario runs in a frame, at most."""
 FAIR_REASONS = ("enemy", "pit", "stagnation")
@@ -211,7 +213,10 @@ class HardGames:
         dealt = list(starts)
         for position, (env, seed) in enumerate(zip(envs.tolist(), seeds.tolist(), strict=True)):
             self._base[env], self._is_hard[env] = 0, False
-            place = self._draw(seed) if starts[position] is None else None
+            if starts[position] is not None:
+                self._base[env] = ELSEWHERE
+                continue
+            place = self._draw(seed)
             if place is not None:
                 dealt[position] = snapshot_start(place.row)
                 self._base[env], self._is_hard[env] = place.reach, True
@@ -243,6 +248,9 @@ class HardGames:
         """Return how the episode of `env` ended, and keep a place of it."""
         ending = self._games.ending(env)
         base = int(self._base[env])
+        if base == ELSEWHERE:
+            unknown = {REACH: ending.metrics["progress"], HARD: 0.0}
+            return replace(ending, metrics={**ending.metrics, **unknown})
         reach = base + int(ending.metrics["progress"])
         stage = str(ending.facts[STAGE_FACT])
         places = self._stages.setdefault(stage, StagePlaces(self._options))

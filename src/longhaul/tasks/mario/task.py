@@ -16,6 +16,7 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Alias, Metric, Metrics, Panel
 from longhaul.core.settings import Setting
 from longhaul.core.task import Evaluation, Task
+from longhaul.envs.starts import STARTS_USED
 from longhaul.nets.config import build_policy
 from longhaul.tasks.kind import FolderRepair, TaskKind, TaskRequest, Tool
 from longhaul.tasks.mario.evaluation import (
@@ -35,6 +36,7 @@ from longhaul.tasks.mario.hints import HINTS
 from longhaul.tasks.mario.options import FRONTIER_SHARE, HARD_SHARE, MarioOptions
 from longhaul.tasks.mario.payments import MEANINGS, MEASURES, PREFIX, RewardOptions, TermReward
 from longhaul.tasks.mario.rom import STAND_IN, find_rom
+from longhaul.tasks.mario.search_space import stage_search
 from longhaul.tasks.mario.side_cars import PATTERN, mend_side_car
 from longhaul.tasks.mario.source import GameSource, run_probe
 from longhaul.tasks.mario.stage_schedule import HELPING, OPEN, build_controllers, stage_rate
@@ -150,6 +152,7 @@ def build(request: TaskRequest) -> Task:
         ),
         hints=HINTS,
         panels=PANELS,
+        search=stage_search(options, rom),
     )
 
 
@@ -185,7 +188,7 @@ def summarize(episodes: Sequence[Episode]) -> Metrics:
     def mean(value: Callable[[Episode], float]) -> float:
         return sum(map(value, episodes)) / len(episodes)
 
-    fresh = [episode for episode in episodes if not episode.metrics.get(HARD)]
+    fresh = [episode for episode in episodes if is_fresh(episode)]
     found = {
         "env/clear_rate": mean(lambda e: float(is_cleared(e))),
         "env/progress": mean(lambda e: e.metrics["progress"]),
@@ -193,8 +196,8 @@ def summarize(episodes: Sequence[Episode]) -> Metrics:
         "env/max_x": max(e.metrics["x"] for e in episodes),
         "env/score": mean(lambda e: e.metrics["score"]),
     }
-    if len(fresh) < len(episodes) or HARD in episodes[0].metrics:
-        found["starts/hard_share"] = 1 - len(fresh) / len(episodes)
+    if HARD in episodes[0].metrics:
+        found["starts/hard_share"] = mean(lambda e: e.metrics[HARD])
         found["starts/farthest"] = max(e.metrics[REACH] for e in episodes)
     if fresh:
         found["env/clear_rate_fresh"] = sum(map(is_cleared, fresh)) / len(fresh)
@@ -205,6 +208,11 @@ def summarize(episodes: Sequence[Episode]) -> Metrics:
         if count:
             found[f"env/ended/{reason}"] = count / len(episodes)
     return found
+
+
+def is_fresh(episode: Episode) -> bool:
+    """Whether an episode began at the true start."""
+    return not episode.metrics.get(HARD) and not episode.metrics.get(STARTS_USED)
 
 
 def summarize_steps(rollout: Rollout) -> Metrics:

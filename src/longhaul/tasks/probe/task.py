@@ -14,9 +14,10 @@ from longhaul.core.task import Evaluation, Task
 from longhaul.nets.config import build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest
 from longhaul.tasks.probe.chase import STEP_COST, best_return, chase_envs
+from longhaul.tasks.probe.lock import LockFactory
 from longhaul.tasks.probe.recall import RecallFactory
 
-PROBES = ("recall", "chase")
+PROBES = ("recall", "chase", "lock")
 NEAR_ENOUGH = 0.95
 """The share of the best possible return at which a probe counts as solved."""
 
@@ -34,8 +35,17 @@ class ProbeOptions:
     time_limit: int = 20
     """chase: steps after which an episode is cut."""
 
+    positions: int = 20
+    """lock: right choices in a row that open it."""
+    choices: int = 4
+    """lock: choices at each position, one of them right."""
+
     def __post_init__(self) -> None:
-        ranges = {AT_LEAST_2: "cues", AT_LEAST_1: "walkers time_limit", AT_LEAST_0: "delay"}
+        ranges = {
+            AT_LEAST_2: "cues positions choices",
+            AT_LEAST_1: "walkers time_limit",
+            AT_LEAST_0: "delay",
+        }
         check_ranges(self, "options", ranges)
 
 
@@ -46,6 +56,8 @@ def build(request: TaskRequest) -> Task:
         return _recall(request, options)
     if request.argument == "chase":
         return _chase(request, options)
+    if request.argument == "lock":
+        return _lock(request, options)
     raise ConfigError(
         f"there is no probe {request.argument!r}{suggestion(request.argument, PROBES)}"
         f" (probes: {', '.join(PROBES)})"
@@ -84,11 +96,23 @@ def _chase(request: TaskRequest, options: ProbeOptions) -> Task:
     )
 
 
+def _lock(request: TaskRequest, options: ProbeOptions) -> Task:
+    factory = LockFactory(positions=options.positions, choices=options.choices)
+    return Task(
+        name="probe:lock",
+        envs=SingleEnvs(factory.spec, factory),
+        make_policy=lambda: build_policy(factory.spec, request.policy),
+        summarize=lambda episodes: {},
+        evaluation=Evaluation(solved=NEAR_ENOUGH),
+        panels=(Panel("Opened", ("rollout/ep_rew_mean", "eval/mean_reward")),),
+    )
+
+
 TASK = TaskKind(
     name="probe",
     summary="tiny tasks with known answers, to check a learner in seconds",
     options=ProbeOptions,
     build=build,
-    examples=("probe:recall", "probe:chase"),
+    examples=("probe:recall", "probe:chase", "probe:lock"),
     presets=Path(__file__).parent / "presets",
 )

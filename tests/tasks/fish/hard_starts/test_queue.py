@@ -58,7 +58,7 @@ class Training:
         self.iteration += 1
         self.used.append(self.settings)
         self.dealer.offer(self.used.pop(0))
-        starts = [self.dealer.deal() for _ in range(resets)]
+        starts = [self.dealer.deal(0, 0) for _ in range(resets)]
         names = [start[1] for start in starts if isinstance(start, tuple)]
         self.dealt.append([str(name) for name in names])
         metrics = {STARTS_DEALT: float(len(names))} if names else {}

@@ -280,6 +280,18 @@ class Games:
             self.consoles.pictures[...] = state["pictures"]
         self._show(0, self._count)
 
+    def save(self, env: int) -> Bytes:
+        """Return one game's console and the figures of its episode, as `load` takes them."""
+        return np.concatenate([self.consoles.states[env], self.figures[env].view(np.uint8)])
+
+    def load(self, env: int, saved: Bytes) -> None:
+        """Put one game into a saved state; its episode goes on."""
+        size = self.consoles.states.shape[1]
+        self.consoles.states[env] = saved[:size]
+        self.figures[env] = saved[size:].view(np.int32)
+        self._over[env] = False
+        self._show(env, env + 1)
+
     def close(self) -> None:
         """Free what the games hold: nothing."""
 

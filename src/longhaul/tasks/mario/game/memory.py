@@ -57,14 +57,17 @@ TILES = 0x0500
 TILE_PAGE = 208
 TILE_ROWS, TILE_COLUMNS = 13, 16
 FIRST_TILE_LINE = 32
+MAZE_RIGHT, MAZE_PASSED = 0x06D9, 0x06DA  # checks answered rightly and checks passed, in world 7
 CHANGE_TIMER = 0x06DE
 SWIMMING = 0x0704
 CROUCHING = 0x0714
 EDGE_PAGE, EDGE_LOW_X = 0x071A, 0x071C
 SCROLL_LOCK = 0x0723
 DECODED_PAGE, DECODED_COLUMN = 0x0725, 0x0726  # the next column of tiles to be written
+MAZE_AHEAD = 0x0745  # counts decoded columns since a maze's check came into sight; 0 without one
 AREA_TYPE = 0x074E  # water, ground, underground, castle
-AREA_POINTER = 0x0750
+AREA_OFFSET = 0x074F  # which area of its type; set when the area is loaded
+AREA_POINTER = 0x0750  # where the next pipe leads, in the form of `Memory.area`
 SIZE_FLAG, POWER = 0x0754, 0x0756
 CLOCK_RAN_OUT = 0x0759
 LIVES = 0x075A
@@ -204,6 +207,11 @@ class Memory:
     def power(self) -> Integers:
         """0 small, 1 big, 2 fiery."""
         return np.minimum(self.byte(POWER), 2)
+
+    @property
+    def area(self) -> Integers:
+        """The present area: its type times 32 and its number among those of the type."""
+        return self.byte(AREA_TYPE) * 32 + self.byte(AREA_OFFSET)
 
     @property
     def dying(self) -> Bools:

@@ -1,0 +1,1 @@
+"""Archive search for the decisions that solve a task, kept on disk like a run."""
