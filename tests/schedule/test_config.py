@@ -161,7 +161,8 @@ def test_shares_of_a_run_in_episodes_are_of_its_episodes() -> None:
 def test_an_unknown_kind_suggests_the_nearest() -> None:
     assert refusal(**{**RAMP, "kind": "rampp"}) == (
         "schedule.lr.kind is 'rampp'; the kinds are "
-        "ramp, metric_ramp, nudge, adaptive, gate, phases, ladder, start_queue; did you mean 'ramp'?"
+        "ramp, metric_ramp, nudge, adaptive, gate, phases, ladder, start_queue; did you mean "
+        "'ramp'?"
     )
 
 

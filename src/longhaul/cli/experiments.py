@@ -167,7 +167,7 @@ def explore(
         typer.Option(
             "--goal",
             "--stage",
-            help="Goals to search, separated by commas, or all; which ones there are is up to the task.",
+            help="Goals of the task to search, separated by commas, or all of them.",
         ),
     ] = "all",
     budget: Annotated[str, typer.Option(help="Time for each goal: 60s, 15m, 2h.")] = "60s",

@@ -197,7 +197,7 @@ def summarize(episodes: Sequence[Episode]) -> Metrics:
         "env/score": mean(lambda e: e.metrics["score"]),
     }
     if HARD in episodes[0].metrics:
-        found["starts/hard_share"] = mean(lambda e: e.metrics[HARD])
+        found["starts/hard_share"] = 1 - sum(not e.metrics[HARD] for e in episodes) / len(episodes)
         found["starts/farthest"] = max(e.metrics[REACH] for e in episodes)
     if fresh:
         found["env/clear_rate_fresh"] = sum(map(is_cleared, fresh)) / len(fresh)
