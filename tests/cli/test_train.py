@@ -117,10 +117,13 @@ def test_a_dry_run_shows_config_and_memory_and_makes_nothing(
     outcome = longhaul(*TRAIN, "--dry-run", "--runs-root", tmp_path)
     assert outcome.code == 0
     assert 'task = "gym:CartPole-v1"' in outcome.out
+    assert "network: 107 parameters, 176 FLOP a decision" in outcome.out
     assert "\ntotal  " in outcome.out
     shown = longhaul(*TRAIN, "--dry-run", "--json", "--runs-root", tmp_path)
     plan = json.loads(shown.out)
     assert plan["config"]["num_envs"] == 2
+    # Two networks of 4 x 8, with a head of 8 x 2 and one of 8 x 1; each weight is used once.
+    assert plan["network"]["flop"] == 2 * (4 * 8 + 4 * 8 + 8 * 2 + 8 * 1)
     # Two rows of 16 steps: observation 16, action 8, three float32 and five flags.
     assert plan["memory_bytes"]["rollouts"] == 2 * 16 * (16 + 8 + 12 + 5)
     assert everything_in(tmp_path) == {}

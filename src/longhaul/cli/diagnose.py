@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from longhaul.cli import options
+from longhaul.core.errors import ConfigError
 
 Deadline = Annotated[
     float, typer.Option("--deadline", help="Seconds after which a process counts as stuck.")
@@ -36,16 +37,24 @@ def doctor(
     output: Annotated[
         Path, typer.Option(help="Folder for the report and summary of the trials.")
     ] = Path(),
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="File of earlier trials to compare with; written if there is none."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Check versions, the machine and, for a task, its environment's API and seeds.
 
-    The exit code is 3 if a check or a trial fails.
+    The exit code is 3 if a check or a trial fails, or is worse than the baseline.
     """
     from longhaul.app.diagnose.doctor import examine
     from longhaul.app.diagnose.trials import TrialRequest
 
-    request = TrialRequest(trials, num_envs, runtime, deadline, output) if trials else None
+    if baseline is not None and not trials:
+        raise ConfigError("--baseline needs --trials, for example --trials 10")
+    request = (
+        TrialRequest(trials, num_envs, runtime, deadline, output, baseline) if trials else None
+    )
     report = examine(task, request, notify=lambda line: typer.echo(line, err=True))
     typer.echo(report.as_json() if as_json else report.as_text())
     if not report.healthy:

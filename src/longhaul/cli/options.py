@@ -127,3 +127,12 @@ Runtimes = Annotated[
         help="serial, processes, batched, or both (every runtime the environment supports)."
     ),
 ]
+ResumeChoice = Annotated[
+    str,
+    typer.Option(
+        "--resume",
+        help="What to do if this run exists. same: continue the unfinished run with this name "
+        "and seed (its config must match). auto: continue your newest run with this name and "
+        "config, else start one. never: always start a new run.",
+    ),
+]

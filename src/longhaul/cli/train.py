@@ -38,17 +38,12 @@ def train(
     overrides: options.Overrides = None,
     runs_root: options.RunsRoot = Path("runs"),
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the resolved config and memory plan, then stop.")
-    ] = False,
-    resume_choice: Annotated[
-        str,
+        bool,
         typer.Option(
-            "--resume",
-            help="What to do if this run exists. same: continue the unfinished run with this name "
-            "and seed (its config must match). auto: continue your newest run with this name and "
-            "config, else start one. never: always start a new run.",
+            "--dry-run", help="Show config, size of the network and memory plan, then stop."
         ),
-    ] = "same",
+    ] = False,
+    resume_choice: options.ResumeChoice = "same",
     continue_from: options.ContinueFrom = None,
     cluster: options.Cluster = None,
     capture_video: options.CaptureVideo = False,

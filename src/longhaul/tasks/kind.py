@@ -80,6 +80,8 @@ class MendRequest:
     """Whether a count that is there is raised to the computed one."""
     now: str
     """The time that is noted."""
+    read_weights: Callable[[Path], Mapping[str, Any]]
+    """Returns a PyTorch file without running code from it, empty if it cannot be read so."""
 
 
 @dataclass(frozen=True, slots=True)

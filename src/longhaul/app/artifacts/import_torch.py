@@ -97,9 +97,19 @@ def import_weights(config: RunConfig, request: Request) -> Imported:
 
 def read_weights(file: Path) -> tuple[dict[str, Tensor], bool]:
     """Return the tensors of a file by their plain names, and whether its module was compiled."""
+    content = read_plain(file)
+    tensors = find_tensors(content)
+    if not tensors:
+        raise ConfigError(f"{file} holds no named tensors")
+    plain = {strip(name): tensor for name, tensor in tensors.items()}
+    return plain, any(PREFIXES[0] in name for name in tensors)
+
+
+def read_plain(file: Path) -> Any:
+    """Return the tensors and plain values of a file; raise if it holds anything else."""
     try:
         # Weights only: torch refuses everything else a pickle could do.
-        content = torch.load(file, map_location="cpu", weights_only=True)
+        return torch.load(file, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise ConfigError(f"{file} does not exist") from None
     except Exception as error:
@@ -107,11 +117,6 @@ def read_weights(file: Path) -> tuple[dict[str, Tensor], bool]:
             f"{file} holds more than weights, or is damaged; no code of it was run "
             f"({first_line(error)})"
         ) from error
-    tensors = find_tensors(content)
-    if not tensors:
-        raise ConfigError(f"{file} holds no named tensors")
-    plain = {strip(name): tensor for name, tensor in tensors.items()}
-    return plain, any(PREFIXES[0] in name for name in tensors)
 
 
 def find_tensors(content: Any) -> dict[str, Tensor]:

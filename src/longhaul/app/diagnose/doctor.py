@@ -20,6 +20,7 @@ from longhaul.app.build.config import RunConfig
 from longhaul.app.build.sources import ConfigSources, resolve, task_names
 from longhaul.app.build.text import columns
 from longhaul.app.diagnose.api_check import check_api
+from longhaul.app.diagnose.baseline import Verdict, compare_trials
 from longhaul.app.diagnose.trials import TrialRequest, Trials, run_trials
 from longhaul.core.env import EnvSource, SingleEnvs
 from longhaul.core.errors import ConfigError, LonghaulError
@@ -51,18 +52,20 @@ class Examination:
 
     findings: tuple[DoctorFinding, ...]
     trials: Trials | None = None  # if any were asked for and could be made
+    verdict: Verdict | None = None  # if they were to be compared with a baseline
 
     @property
     def healthy(self) -> bool:
-        """Whether every check and every trial passed."""
+        """Whether every check and every trial passed, and none is worse than before."""
         is_good = all(finding.good for finding in self.findings)
-        return is_good and (self.trials is None or self.trials.all_ok)
+        is_worse = self.verdict is not None and self.verdict.regressions
+        return is_good and not is_worse and (self.trials is None or self.trials.all_ok)
 
     def as_text(self) -> str:
-        """Return one line per finding, then the trials."""
+        """Return one line per finding, then the trials and how they compare."""
         rows = [("ok" if f.good else "BAD", f.what, f.detail) for f in self.findings]
-        text = columns(rows)
-        return text if self.trials is None else f"{text}\n\n{self.trials.as_text()}"
+        further = (part.as_text() for part in (self.trials, self.verdict) if part is not None)
+        return "\n\n".join([columns(rows), *further])
 
     def as_json(self) -> str:
         """Return the findings for programs."""
@@ -72,6 +75,8 @@ class Examination:
         }
         if self.trials is not None:
             values |= {"trials": self.trials.as_values(), "report": self.trials.report}
+        if self.verdict is not None:
+            values["regressions"] = self.verdict.regressions
         return json.dumps(values)
 
 
@@ -108,7 +113,10 @@ def examine(
     trials = run_trials(
         found.source, config.env, request, reproducible=found.reproducible, notify=notify
     )
-    return Examination(findings, trials)
+    if request.baseline is None:
+        return Examination(findings, trials)
+    verdict = compare_trials(config.task, request.num_envs, trials, request.baseline)
+    return Examination(findings, trials, verdict)
 
 
 def examine_apart(config: RunConfig, deadline_seconds: float) -> TaskExamination:

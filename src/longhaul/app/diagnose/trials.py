@@ -44,6 +44,8 @@ class TrialRequest:
     runtime: str = "both"
     deadline_seconds: float = 60.0
     output: Path = Path()
+    baseline: Path | None = None
+    """Where the trials to compare with are stored, or are to be stored."""
 
     def __post_init__(self) -> None:
         for flag, value in (("--trials", self.trials), ("--num-envs", self.num_envs)):

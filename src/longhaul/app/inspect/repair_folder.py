@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from longhaul.app.build.sources import find_kind, task_names
 from longhaul.app.build.text import columns
@@ -57,7 +58,8 @@ def repair_folder(
     """Examine the files of other trainers below a folder; if asked, repair them with backups."""
     if num_steps < 1:
         raise ConfigError(f"--num-steps must be at least 1, not {num_steps}")
-    request = MendRequest(num_steps, if_lower, datetime.now(UTC).isoformat(timespec="seconds"))
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    request = MendRequest(num_steps, if_lower, now, _read_weights)
     files, is_sound = {}, True
     for path, repair in _files(folder):
         mended = repair.mend(path, request)
@@ -74,6 +76,16 @@ def _files(folder: Path) -> Iterator[tuple[Path, FolderRepair]]:
         if repair is not None:
             for path in sorted(folder.rglob(repair.pattern)):
                 yield path, repair
+
+
+def _read_weights(path: Path) -> Mapping[str, Any]:
+    from longhaul.app.artifacts.import_torch import read_plain
+
+    try:
+        content = read_plain(path)
+    except ConfigError:
+        return {}
+    return content if isinstance(content, Mapping) else {}
 
 
 def _write(path: Path, mended: MendedFile) -> None:

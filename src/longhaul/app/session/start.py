@@ -10,7 +10,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from longhaul.app.build.faults import keeping_tracebacks
 from longhaul.app.build.hints import build_hints
 from longhaul.app.build.memory import memory_plan, replay_plan
 from longhaul.app.build.metrics import unmeasured_metrics
+from longhaul.app.build.network import network_size
 from longhaul.app.build.sources import (
     differences,
     from_values,
@@ -55,18 +56,21 @@ from longhaul.runs.toml import write_toml
 
 
 def show_plan(config: RunConfig, *, as_json: bool) -> str:
-    """Return the resolved configuration and the memory plan of a run."""
-    plan = memory_plan(config, build_checked(config))
+    """Return the resolved configuration, the network's size and the memory plan of a run."""
+    task = build_checked(config)
+    plan, network = memory_plan(config, task), network_size(config, task)
     notices = [*folder_notice(config), *plan.notices, *filter(None, [plan.shortage()])]
     if as_json:
         return json.dumps(
             {
                 "config": to_values(config),
+                "network": asdict(network),
                 "memory_bytes": plan.sizes,
                 "notices": notices,
             }
         )
-    return "\n".join([write_toml(to_values(config)), plan.as_text(), *notices])
+    parts = (write_toml(to_values(config)), network.as_text(), "", plan.as_text(), *notices)
+    return "\n".join(parts)
 
 
 @env_output()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ def mend_side_car(path: Path, request: MendRequest) -> MendedFile:
     saved = _table(side_car, "save_state")
     update, extra = _whole(saved, "global_update"), {}
     if not update:
-        update = _update_in_checkpoint(path.with_suffix(".pt"))
+        update = _whole(request.read_weights(path.with_suffix(".pt")), "global_update")
         extra = {"checkpoint_global_update": update}
     if not update:
         return MendedFile("no_update_info")
@@ -53,18 +53,7 @@ def _table(values: Any, name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _whole(values: dict[str, Any], name: str) -> int:
+def _whole(values: Mapping[str, Any], name: str) -> int:
     """Return a count, 0 if there is none."""
     found = values.get(name)
     return found if isinstance(found, int) and found > 0 else 0
-
-
-def _update_in_checkpoint(path: Path) -> int:
-    """Return the update a checkpoint was written after, without running any code from it."""
-    import torch
-
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError):
-        return 0
-    return _whole(content, "global_update") if isinstance(content, dict) else 0
