@@ -127,20 +127,31 @@ def train(
     from longhaul.app.evaluation.load import Run
     from longhaul.app.session.continuation import Origin
     from longhaul.app.session.display import choose_display
+    from longhaul.app.session.memory_ladder import check_choice, train_smaller
     from longhaul.app.session.run import run_session
     from longhaul.app.session.start import start_or_resume
+    from longhaul.cluster.config import launched_rank
 
+    processes = launched_rank().size
+    check_choice(session.on_memory, continues=continue_from is not None, processes=processes)
     _follow(resolved)
     choose_device(resolved.device, require_gpu=session.require_gpu)
     notify = choose_display(as_json=session.as_json, quiet=session.quiet).notice
     origin = None if continue_from is None else Origin.find(Path(continue_from))
-    start = start_or_resume(resolved, Path(runs_root), choice=resume, notify=notify, origin=origin)
-    if start.is_over:
-        return Run(start.directory)
-    outcome = run_session(
-        start.directory, resolved, session, task=start.task, listeners=tuple(listeners)
-    )
-    return _ended(start.directory, outcome)
+    root = Path(runs_root)
+
+    def train_once(config: RunConfig, choice: str) -> Run:
+        start = start_or_resume(config, root, choice=choice, notify=notify, origin=origin)
+        if start.is_over:
+            return Run(start.directory)
+        outcome = run_session(
+            start.directory, config, session, task=start.task, listeners=tuple(listeners)
+        )
+        return _ended(start.directory, outcome)
+
+    if session.on_memory == "shrink":
+        return train_smaller(resolved, root, choice=resume, notify=notify, train=train_once)
+    return train_once(resolved, resume)
 
 
 def resume(

@@ -66,7 +66,10 @@ def test_a_poisoned_seed_is_told_kept_and_changes_nothing_on_a_resume(tmp_path: 
     assert lost[0]["kind"] == "raised"
     assert "the simulator lost its ball" in str(lost[0]["traceback"])
     assert lost[0]["env_id"] == GYMNASIUM_ID
-    assert sum(int(str(row.get("fault/lost_steps", 0))[0]) for row in rows(run, "metrics.jsonl"))
+    counts = [
+        row["fault/lost_steps"] for row in rows(run, "metrics.jsonl") if "fault/lost_steps" in row
+    ]
+    assert sum(float(str(count)) for count in counts) >= len(lost)
     files = sorted(run.crash.glob("repro-*.json"))
     assert len(files) == len(lost)
     assert reproduce(files[0]).is_same

@@ -200,7 +200,7 @@ def test_every_peer_that_is_installed_is_left_behind(
     ours = [one for one in found.speeds if one.name.startswith("longhaul")]
     peers = [one for one in found.speeds if one not in ours]
     assert peers
-    best = max(one.median for one in ours)
+    best = max(one.median for one in ours if "bfloat16" not in one.name)
     for peer in peers:
         record_property(f"our steps/s over those of {peer.name}", f"{best / peer.median:.2f}")
     for peer in peers:

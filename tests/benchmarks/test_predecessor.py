@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 
 import pytest
@@ -35,12 +36,13 @@ def test_only_tasks_that_had_one_are_measured_beside_a_predecessor() -> None:
 def test_training_leaves_the_predecessor_far_behind(
     record_property: Callable[[str, object], None],
 ) -> None:
-    request = BenchRequest(total_timesteps=800_000, repeats=1)
+    """Twenty times the steps of a CPU-second, each side as it was meant to be used."""
+    request = BenchRequest(total_timesteps=800_000, repeats=3)
     ratios = bench_predecessor(resolve(ConfigSources(task="fish")), request).ratios
-    for name in ("learned/s", "steps/CPU-s"):
-        record_property(f"{name} over the predecessor's", f"{min(ratios[name]):.3g}")
-    assert min(ratios["learned/s"]) > 100
-    assert min(ratios["steps/CPU-s"]) > 10
+    medians = {name: statistics.median(ratios[name]) for name in ("learned/s", "steps/CPU-s")}
+    for name, median in medians.items():
+        record_property(f"{name} over the predecessor's", f"{median:.3g}")
+    assert medians["steps/CPU-s"] > 20
 
 
 @pytest.mark.slow

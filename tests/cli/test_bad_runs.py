@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.core.errors import EXIT_CODES
+from longhaul.core.errors import EXIT_CODES, LonghaulError
 from longhaul.runs.checkpoints.inspect import list_checkpoints
 from longhaul.runs.directory import Status
 from longhaul.runs.lock import Clocks, RunLock
@@ -238,5 +238,10 @@ def test_a_liar_about_seeds_is_told_of_and_trained_all_the_same(
     assert "tier none" in outcome.err
 
 
-def test_every_exit_code_of_a_refusal_is_documented() -> None:
-    assert {2, 3, 5, 6, 7} <= EXIT_CODES.keys()
+def kinds(error: type[LonghaulError]) -> set[type[LonghaulError]]:
+    return {error}.union(*(kinds(one) for one in error.__subclasses__()))
+
+
+def test_every_error_ends_with_an_exit_code_that_is_explained() -> None:
+    codes = {kind.exit_code for kind in kinds(LonghaulError) - {LonghaulError}}
+    assert codes == {code for code in EXIT_CODES if 1 < code < 128}

@@ -8,15 +8,35 @@ from hypothesis import strategies as st
 
 from longhaul.schedule.start_queue import QueueStage, StageTracker
 
-REFERENCE = StageTracker(
-    tuple(
-        QueueStage(length * 128, stage_type, f"stage{number}")
-        for number, (length, stage_type) in enumerate(
-            zip((8, 15, 24, 16, 25, 20), ("ne", "main", "main", "ne", "main", "ne"), strict=True),
-            start=1,
+LENGTHS = (8, 15, 24, 16, 25, 20)
+ENVS = 128
+
+
+def tracker(*types: str) -> StageTracker:
+    stages = zip(LENGTHS, types, strict=True)
+    return StageTracker(
+        tuple(
+            QueueStage(length * ENVS, stage_type, f"stage{number}")
+            for number, (length, stage_type) in enumerate(stages, start=1)
         )
     )
-)
+
+
+REFERENCE = tracker("ne", "main", "main", "ne", "main", "ne")
+"""Its lengths are those of version 38, its types come back more often."""
+
+
+def resets_of_version_38(iterations: int) -> int:
+    """Return the resets of all schools: after 224 steps, and where a phase begins."""
+    age = resets = 0
+    for iteration in range(iterations):
+        if iteration in (0, 9, 19, 28, 36, 44, 52):
+            age, resets = 0, resets + ENVS
+        for _ in range(128):
+            age += 1
+            if age == 224:
+                age, resets = 0, resets + ENVS
+    return resets
 
 
 def test_the_reference_stages_have_13824_places() -> None:
@@ -37,12 +57,18 @@ def test_a_stage_is_over_when_all_of_it_is_consumed() -> None:
     assert REFERENCE.status(1023).progress == pytest.approx(1023 / 1024)
 
 
-def test_the_ratio_of_the_reference_run_at_iteration_59_is_reached_at_4866() -> None:
-    # 0.648 was left after resets every 1.75 iterations and at phase changes: spec 5.4.
-    status = REFERENCE.status(4866)
+def test_the_resets_of_version_38_leave_what_it_logged_at_iteration_59() -> None:
+    version_38 = tracker("ne", "main", "main", "main", "main", "main")
+    status = version_38.status(resets_of_version_38(59))
     assert status.remaining_ratio == pytest.approx(0.648, abs=5e-4)
-    assert status.category == "main"
-    assert status.reentries_by_category == {"ne": 0, "main": 1}
+    assert (status.label, status.category) == ("stage3", "main")
+    assert status.remaining_by_category == {"ne": 0, "main": status.remaining}
+
+
+def test_a_stage_of_eight_iterations_lasted_ten_in_version_38() -> None:
+    version_38 = tracker("ne", "main", "main", "main", "main", "main")
+    stages = [version_38.status(resets_of_version_38(number)).index for number in (9, 10, 11)]
+    assert stages == [1, 1, 2]
 
 
 def test_types_count_how_often_they_come_back() -> None:

@@ -136,3 +136,11 @@ ResumeChoice = Annotated[
         "config, else start one. never: always start a new run.",
     ),
 ]
+OnMemory = Annotated[
+    str,
+    typer.Option(
+        metavar="stop|shrink",
+        help="What to do when memory runs out. stop: end with exit code 6. shrink: begin again "
+        "with half the rollout, then half the environments, at most four times.",
+    ),
+]

@@ -45,6 +45,7 @@ def train(
     ] = False,
     resume_choice: options.ResumeChoice = "same",
     continue_from: options.ContinueFrom = None,
+    on_memory: options.OnMemory = "stop",
     cluster: options.Cluster = None,
     capture_video: options.CaptureVideo = False,
     track: options.Track = None,
@@ -75,7 +76,7 @@ def train(
 
         typer.echo(show_plan(resolved, as_json=as_json))
         return
-    how = api.SessionOptions(as_json=as_json, quiet=quiet, require_gpu=require_gpu, report=report)
+    how = api.SessionOptions(as_json, quiet, require_gpu, report, on_memory)
     with ending_by_sigint():
         api.train(task, resume=resume_choice, runs_root=runs_root, session=how, **sources)
 

@@ -43,6 +43,10 @@ class ResourceError(LonghaulError):
     exit_code = 6
 
 
+class MemoryShortageError(ResourceError):
+    """The machine or its device has too little memory for the run."""
+
+
 class LockedError(LonghaulError):
     """Another trainer holds the run directory."""
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+import functools
+from collections.abc import Callable
+from typing import Any, assert_never, cast
 
+import torch
 from torch import Tensor
 
 from longhaul.core.errors import ConfigError
@@ -31,8 +34,11 @@ from longhaul.nets.recurrent import Gru, Lstm, NoCore, SequenceCore, Transformer
 class ActorCritic(Policy):
     """A body with one head for the policy and one for the value."""
 
-    def __init__(self, body: Body, policy_head: Head, value_head: ValueHead) -> None:
+    def __init__(
+        self, body: Body, policy_head: Head, value_head: ValueHead, *, compiles: bool = False
+    ) -> None:
         super().__init__()
+        self._compile = compiles
         self.body = body
         self.policy_head = policy_head
         self.value_head = value_head
@@ -89,6 +95,11 @@ class ActorCritic(Policy):
     def evaluate_actions(self, sequences: Sequences, settings: Settings) -> ActionEvaluation:
         """Return log-probability, entropy and value of each recorded step."""
         self.set_noise(sequences.noise_seed)
+        return (
+            compiled_evaluation()(self, sequences) if self._compile else self._evaluate(sequences)
+        )
+
+    def _evaluate(self, sequences: Sequences) -> ActionEvaluation:
         body, policy_head, value_head, outlets = self._direct
         shape = sequences.started.shape
         obs = {name: part.flatten(0, 1) for name, part in sequences.obs.items()}
@@ -118,6 +129,16 @@ class ActorCritic(Policy):
         self.body.observe(obs, active)
 
 
+@functools.cache
+def compiled_evaluation() -> Callable[[ActorCritic, Sequences], ActionEvaluation]:
+    """Return what `evaluate_actions` computes, compiled at its first call for each network.
+
+    It belongs to no policy: weights have the same names, and policies are copied and sent, as ever.
+    """
+    evaluate: Any = torch.compile(ActorCritic._evaluate, dynamic=True)
+    return cast(Callable[[ActorCritic, Sequences], ActionEvaluation], evaluate)
+
+
 def build_policy(spec: EnvSpec, config: PolicyConfig) -> ActorCritic:
     """Return the policy for an environment; weights are drawn from torch's own generator."""
     images = _checked(spec, config)
@@ -131,7 +152,8 @@ def build_policy(spec: EnvSpec, config: PolicyConfig) -> ActorCritic:
     head = action_head(
         spec.action, body.outputs, noise_scale=noise_scale, initial_log_std=config.initial_log_std
     )
-    return ActorCritic(body, head, ValueHead(body.outputs, noise_scale=noise_scale))
+    value_head = ValueHead(body.outputs, noise_scale=noise_scale)
+    return ActorCritic(body, head, value_head, compiles=config.compile)
 
 
 def _body(spec: EnvSpec, config: PolicyConfig, images: tuple[str, ...], vector: Vector) -> Body:

@@ -46,7 +46,8 @@ def first_convolution(layer: nn.Conv2d, images: Tensor, *, center: float = 0.0) 
         assert bias is not None, "there is nothing to take the center from"
         # Every window holds it once for each weight: no pixel has to be changed.
         bias = bias - center * layer.weight.sum((1, 2, 3))
-    if torch.is_grad_enabled() and images.is_cpu:
+    # What torch.compile makes keeps bytes as well, and it cannot trace a gradient by hand.
+    if torch.is_grad_enabled() and images.is_cpu and not torch.compiler.is_compiling():
         kept = images.contiguous(memory_format=torch.channels_last)
         return _first_convolution(kept, layer.weight, bias, stride, padding)
     return F.conv2d(image_floats(images), scaled_weight(layer.weight), bias, stride, padding)

@@ -71,6 +71,9 @@ class PolicyConfig:
     """Normalized observations are clipped to plus and minus this."""
     initial_log_std: float = 0.0
     """Logarithm of the first standard deviation of continuous actions."""
+    compile: bool = False
+    """Whether learning computes the network by torch.compile, which needs a C++ compiler; acting
+    does not. Numbers differ in their last digits; a resumed run may change this."""
 
     def __post_init__(self) -> None:
         kinds = get_args(TrunkKind)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from longhaul.core.control import Progress, View
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Settings
+from longhaul.schedule.schedule import Schedule
 from longhaul.tasks.mario.game.options import SCRIPT_SHARE
 from longhaul.tasks.mario.options import HelpOptions
 from longhaul.tasks.mario.stage_schedule import (
@@ -20,7 +23,6 @@ from longhaul.tasks.mario.stage_schedule import (
     PLATEAU,
     PROGRESS,
     Help,
-    HelpState,
 )
 
 
@@ -80,20 +82,36 @@ def test_an_iteration_without_an_ended_episode_changes_no_count() -> None:
     assert sources(options, [0.0, None, None, 0.0]) == [0, 0, 0, BOOTSTRAP]
 
 
-@given(st.lists(st.floats(0, 3000), max_size=60), st.data())
-def test_a_restart_changes_no_decision(farthest: list[float], data: st.DataObject) -> None:
-    help_ = Help(HelpOptions(first_iterations=4, patience=3, plateau_after=5, plateau_window=6))
-    cut = data.draw(st.integers(0, len(farthest)))
-    state, now = help_.initial(), Settings([SCRIPT_SHARE])
+def decisions(farthest: list[float], *, restart_at: int = 0) -> list[object]:
+    """Return every decision; before one iteration the schedule is made anew from what is saved."""
+
+    def begin() -> Schedule:
+        options = HelpOptions(first_iterations=4, patience=3, plateau_after=5, plateau_window=6)
+        return Schedule([Help(options)], Settings([SCRIPT_SHARE]))
+
+    schedule, now, found = begin(), Settings([SCRIPT_SHARE]), list[object]()
     for iteration, reached in enumerate(farthest, start=1):
-        if iteration == cut:
-            kept = {name: getattr(state, name) for name in HelpState.__dataclass_fields__}
-            assert HelpState(**kept) == state
+        if iteration == restart_at:
+            saved = json.loads(json.dumps(schedule.state_dict()))
+            schedule = begin()
+            schedule.load_state_dict(saved)
         metrics = {PROGRESS: reached, FARTHEST: reached}
-        decision = help_.decide(state, View(Progress(iteration), metrics, now))
-        assert decision == help_.decide(state, View(Progress(iteration), metrics, now))
-        state, now = decision.state, now.with_(decision.assignments)
-        assert now[SCRIPT_SHARE] in (0.0, 1.0)
+        now, changes = schedule.step(View(Progress(iteration), metrics, now))
+        found += [(iteration, now[SCRIPT_SHARE], changes), schedule.state_dict()]
+    return found
+
+
+@given(st.lists(st.sampled_from([0.0, 40.0, 80.0]), max_size=40), st.data())
+def test_a_restart_changes_no_decision(farthest: list[float], data: st.DataObject) -> None:
+    cut = data.draw(st.integers(1, max(1, len(farthest))))
+    assert decisions(farthest, restart_at=cut) == decisions(farthest)
+
+
+def test_what_is_restarted_has_something_to_remember() -> None:
+    story = [0.0] * 9 + [40.0] * 12
+    assert len({str(one) for one in decisions(story)[1::2]}) > 6
+    forgetful = [*decisions(story[:8]), *decisions(story[8:])]
+    assert forgetful[1::2] != decisions(story)[1::2]
 
 
 def test_numbers_out_of_range_are_named() -> None:

@@ -91,15 +91,14 @@ def test_new_ground_pays_once_and_moving_right_pays_every_time() -> None:
 
 
 @settings(max_examples=50)
-@given(st.lists(st.integers(-20, 20), max_size=40))
-def test_all_that_progress_pays_in_an_episode_is_best_x_less_first_x(moves: list[int]) -> None:
-    bench, x, paid = Bench(only(progress=1.0)), 40, 0.0
-    best = x
-    for move in moves:
-        x += move
-        best = max(best, x)
-        paid += bench.walk(x).get("progress", 0.0)
-    assert paid == best - 40
+@given(st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 20)), max_size=40))
+def test_progress_pays_the_gains_that_the_game_counts_and_nothing_for_places(
+    steps: list[tuple[int, int]],
+) -> None:
+    """What it counts is best x less first x: `test_the_gains_of_an_episode_...` of the games."""
+    bench = Bench(only(progress=0.5))
+    paid = [bench.step(X=x, GAINED=gained).get("progress", 0.0) for x, gained in steps]
+    assert paid == [0.5 * gained for _, gained in steps]
 
 
 def test_a_place_that_was_not_walked_to_pays_nothing() -> None:

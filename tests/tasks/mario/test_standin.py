@@ -134,6 +134,31 @@ def test_what_is_around_the_runner_is_shown_as_tiles() -> None:
     assert games.figures[0, at.PROGRESS] > 0
 
 
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_the_gains_of_an_episode_add_up_to_best_minus_start(seed: int) -> None:
+    games, _ = begin(GameOptions())
+    start = int(games.figures[0, at.X])
+    gained, places = 0, [start]
+    generator = np.random.default_rng(seed)
+    for _ in range(80):
+        # Back as often as forth: `LEFT` is the last of the set.
+        games.step(0, 1, np.array([generator.choice([RIGHT, RIGHT_A, 6, 6])]))
+        gained += int(games.figures[0, at.GAINED])
+        places.append(int(games.memory.x[0]))
+        if games.over[0]:
+            break
+    assert places != sorted(places), "it never went back"
+    assert gained == max(places) - start == int(games.figures[0, at.PROGRESS])
+
+
+def test_the_games_read_the_memory_their_consoles_write() -> None:
+    games, _ = begin(GameOptions())
+    assert np.shares_memory(games.memory.ram, games.consoles.states)
+    before = games.memory.byte(0x09).copy()
+    games.step(0, 1, np.array([RIGHT]))
+    assert games.memory.byte(0x09) != before, "the frame counter stands still"
+
+
 @pytest.mark.parametrize("stage", ["1-3", "3-2"])
 def test_a_careful_player_gets_to_the_pole(stage: str) -> None:
     games, slots = begin(GameOptions(stages=(stage,)))

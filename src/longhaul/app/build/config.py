@@ -118,6 +118,7 @@ FREE_TO_CHANGE = (
     "evaluate.num_envs",
     "env.processes",
     "env.most_dropped",
+    "policy.compile",
     "cluster.address",
     "cluster.cpus_per_collector",
     "cluster.max_lag",
@@ -238,3 +239,5 @@ class SessionOptions:
     require_gpu: bool = False
     report: bool = False
     """Whether a finished run writes films, plots and a report, as its config specifies."""
+    on_memory: str = "stop"
+    """What to do when memory runs out: stop, or shrink, beginning again with half the size."""

@@ -17,7 +17,7 @@ import torch.utils.deterministic
 from longhaul.app.build.config import RunConfig
 from longhaul.app.build.text import columns
 from longhaul.core.env import empty_actions
-from longhaul.core.errors import ConfigError, ResourceError
+from longhaul.core.errors import ConfigError, MemoryShortageError, ResourceError
 from longhaul.core.system import keep_freed_memory, processor
 from longhaul.core.task import Task
 from longhaul.learn.replay.plan import ReplayLayout, ReplayPlan, item
@@ -52,7 +52,7 @@ class MemoryPlan:
     def demand_room(self) -> None:
         """Raise if the machine has too little memory."""
         if shortage := self.shortage():
-            raise ResourceError(shortage)
+            raise MemoryShortageError(shortage)
 
     def as_text(self) -> str:
         """Return a table in megabytes."""
@@ -111,6 +111,13 @@ def replay_plan(config: RunConfig, task: Task) -> ReplayPlan:
     plan = ReplayPlan.of(layout, config.learn.replay)
     plan.demand(config.num_envs * spec.rows * collect.num_steps // length)
     return plan
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether Python or torch, on any device, got no memory."""
+    # On the CPU torch raises a plain RuntimeError.
+    on_cpu = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    return on_cpu or isinstance(error, (MemoryError, torch.OutOfMemoryError))
 
 
 LOG_MEGABYTES = 16

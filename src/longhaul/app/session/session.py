@@ -14,12 +14,12 @@ from longhaul.app.build.components import run_end
 from longhaul.app.build.config import RunConfig, SessionOptions
 from longhaul.app.build.env_output import env_output
 from longhaul.app.build.faults import keeping_tracebacks
-from longhaul.app.build.memory import choose_device, fix_torch
+from longhaul.app.build.memory import choose_device, fix_torch, is_out_of_memory
 from longhaul.app.build.sources import read_toml, to_values
 from longhaul.app.evaluation.load import Run
 from longhaul.app.session.display import Display, choose_display
 from longhaul.app.session.monitoring import Monitoring, torch_memory
-from longhaul.core.errors import LonghaulError, ResourceError
+from longhaul.core.errors import LonghaulError, MemoryShortageError, ResourceError
 from longhaul.core.task import Task
 from longhaul.engine.stop import Outcome, Until, first_of, is_end
 from longhaul.envs.guard import FOLDER
@@ -148,10 +148,10 @@ class Session:
                 f"{AT_ONCE}; `longhaul resume {directory.path}` continues from the last checkpoint"
             )
             raise
-        except MemoryError as error:
-            self.log.finish(Status.FAILED, "out of memory")
-            raise ResourceError(OUT_OF_MEMORY) from error
         except Exception as error:
+            if is_out_of_memory(error):
+                self.log.finish(Status.FAILED, "out of memory")
+                raise MemoryShortageError(OUT_OF_MEMORY) from error
             self._rescue(rescue, error)
             self.log.finish(Status.FAILED, repr(error))
             directory.crash.mkdir(exist_ok=True)
