@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from longhaul.app.evaluation.load import Run
     from longhaul.app.evaluation.suites import SuiteReport
     from longhaul.app.experiments.compare import Compared
+    from longhaul.app.session.start import Start
     from longhaul.core.parts import RunListener
     from longhaul.engine.stop import Outcome
     from longhaul.runs.directory import RunDirectory
@@ -124,11 +125,9 @@ def train(
     session = _session(session, quiet=quiet, listeners=listeners)
     # Imported after the config is checked: torch takes seconds to import.
     from longhaul.app.build.memory import choose_device
-    from longhaul.app.evaluation.load import Run
     from longhaul.app.session.continuation import Origin
     from longhaul.app.session.display import choose_display
     from longhaul.app.session.memory_ladder import check_choice, train_smaller
-    from longhaul.app.session.run import run_session
     from longhaul.app.session.start import start_or_resume
     from longhaul.cluster.config import launched_rank
 
@@ -142,16 +141,23 @@ def train(
 
     def train_once(config: RunConfig, choice: str) -> Run:
         start = start_or_resume(config, root, choice=choice, notify=notify, origin=origin)
-        if start.is_over:
-            return Run(start.directory)
-        outcome = run_session(
-            start.directory, config, session, task=start.task, listeners=tuple(listeners)
-        )
-        return _ended(start.directory, outcome)
+        return _train_to_the_end(start, config, session, tuple(listeners))
 
     if session.on_memory == "shrink":
         return train_smaller(resolved, root, choice=resume, notify=notify, train=train_once)
     return train_once(resolved, resume)
+
+
+def _train_to_the_end(
+    start: Start, config: RunConfig, session: SessionOptions, listeners: tuple[RunListener, ...]
+) -> Run:
+    from longhaul.app.evaluation.load import Run
+    from longhaul.app.session.run import run_session
+
+    if start.is_over:
+        return Run(start.directory)
+    outcome = run_session(start.directory, config, session, task=start.task, listeners=listeners)
+    return _ended(start.directory, outcome)
 
 
 def resume(

@@ -28,6 +28,7 @@ pytestmark = [
     # Of torch's own modules, when its compiler is imported.
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),
     pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning"),
 ]
 
 SPEC = EnvSpec("fake", MIXED, ACTIONS["categorical"], has_masks=True)
