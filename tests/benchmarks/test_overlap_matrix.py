@@ -13,7 +13,7 @@ pytestmark = pytest.mark.thorough
 
 def test_every_cell_is_a_line_with_its_speed_or_its_error(tmp_path: Path) -> None:
     out = tmp_path / "matrix.csv"
-    words = "probe:chase --num-envs 2 --num-steps 8 12 --iterations 6 --repeats 2 --set"
+    words = "probe:recall --num-envs 2 --num-steps 8 12 --iterations 6 --repeats 2 --set"
     chunk = "collect.chunk=8"
     main([*words.split(), chunk, "--set", "learn.replay.enabled=true", "--out", str(out)])
     with out.open(encoding="utf-8") as file:
