@@ -65,6 +65,7 @@ class FakePolicy(Policy):
             log_prob,
             self.worth(hidden).squeeze(-1),
             {"hidden": hidden} if self.recurrent else {},
+            logits=log_probs,
         )
 
     def value(self, obs: TensorTree, memory: Memory, settings: Settings) -> Tensor:
@@ -87,7 +88,7 @@ class FakePolicy(Policy):
         aux = {"tidy": hidden.square().mean()} if self.aux else {}
         value = self.worth(hidden).squeeze(-1)
         return ActionEvaluation(
-            log_prob, entropy, value, aux, {"hidden": hidden.detach().abs().mean()}
+            log_prob, entropy, value, aux, {"hidden": hidden.detach().abs().mean()}, log_probs
         )
 
     def observe(self, obs: TensorTree, active: Tensor) -> None:

@@ -15,7 +15,14 @@ from tests.learn.fakes import random_rollout
 
 
 def make_trajectory(
-    seed: int, steps: int, rows: int, *, ends: float, absent: float, losses: float = 0.0
+    seed: int,
+    steps: int,
+    rows: int,
+    *,
+    ends: float,
+    absent: float,
+    losses: float = 0.0,
+    longest: int = 0,
 ) -> Trajectory:
     draw = torch.Generator().manual_seed(seed)
 
@@ -28,6 +35,7 @@ def make_trajectory(
     reward, cut_value, last_value = normal(steps, rows), normal(steps, rows), normal(rows)
     terminated, truncated, active = chance(ends), chance(ends), ~chance(absent)
     lost = chance(losses) & active
+    duration = torch.randint(1, longest + 1, (steps, rows), generator=draw) if longest else None
     # A lost step has no outcome, so that it cannot be an end either.
     return Trajectory(
         reward=reward,
@@ -37,6 +45,7 @@ def make_trajectory(
         cut_value=cut_value,
         last_value=last_value,
         lost=lost,
+        duration=None if duration is None else duration.float(),
     )
 
 
@@ -88,19 +97,28 @@ def slow_pieces(trajectory: Trajectory, row: int, value: Tensor) -> list[tuple[l
     return pieces
 
 
+def slow_discounts(trajectory: Trajectory, steps: list[int], row: int, gamma: float) -> list[float]:
+    """Return gamma to the power of the units of time each step took."""
+    if trajectory.duration is None:
+        return [gamma] * len(steps)
+    return [gamma ** float(trajectory.duration[t, row]) for t in steps]
+
+
 def slow_gae(trajectory: Trajectory, value: Tensor, gamma: float, decay: float) -> Tensor:
-    """Sum (discount * decay)^k * delta over each episode, written like the formula."""
+    """Sum the product of discount * decay times delta over each episode, as in the formula."""
     result = torch.zeros_like(value, dtype=torch.float64)
     for row in range(value.shape[1]):
         for steps, after in slow_pieces(trajectory, row, value):
             values = [float(value[t, row]) for t in steps] + [after]
+            gammas = slow_discounts(trajectory, steps, row, gamma)
             delta = [
-                float(trajectory.reward[t, row]) + gamma * values[i + 1] - values[i]
+                float(trajectory.reward[t, row]) + gammas[i] * values[i + 1] - values[i]
                 for i, t in enumerate(steps)
             ]
             for i, t in enumerate(steps):
                 result[t, row] = sum(
-                    (gamma * decay) ** k * delta[i + k] for k in range(len(steps) - i)
+                    math.prod(g * decay for g in gammas[i : i + k]) * delta[i + k]
+                    for k in range(len(steps) - i)
                 )
     return result
 
@@ -123,14 +141,16 @@ def slow_vtrace(
             ratio = [math.exp(float(log_ratio[t, row])) for t in steps]
             reward = [float(trajectory.reward[t, row]) for t in steps]
             targets = list(values)
+            gammas = slow_discounts(trajectory, steps, row, gamma)
             for i in range(len(steps)):
                 for k in range(i, len(steps)):
                     product = math.prod(decay * min(c_bar, r) for r in ratio[i:k])
-                    delta = reward[k] + gamma * values[k + 1] - values[k]
-                    targets[i] += gamma ** (k - i) * product * min(rho_bar, ratio[k]) * delta
+                    delta = reward[k] + gammas[k] * values[k + 1] - values[k]
+                    discount = math.prod(gammas[i:k])
+                    targets[i] += discount * product * min(rho_bar, ratio[k]) * delta
             for i, t in enumerate(steps):
                 target[t, row] = targets[i]
-                advantage[t, row] = reward[i] + gamma * targets[i + 1] - values[i]
+                advantage[t, row] = reward[i] + gammas[i] * targets[i + 1] - values[i]
     return target, advantage
 
 
@@ -142,6 +162,7 @@ shapes = st.fixed_dictionaries(
         "ends": st.sampled_from([0.0, 0.2, 0.6]),
         "absent": st.sampled_from([0.0, 0.3, 1.0]),
         "losses": st.sampled_from([0.0, 0.3]),
+        "longest": st.sampled_from([0, 1, 9]),
     }
 )
 rates = st.floats(0.0, 1.0)
@@ -197,6 +218,17 @@ def test_gae_gives_the_golden_numbers() -> None:
     found = gae(trajectory, value, gamma=0.9, gae_lambda=0.95)
     assert found.advantage.flatten().tolist() == pytest.approx([2.29094, 1.428, 1.6], abs=1e-5)
     assert found.target.flatten().tolist() == pytest.approx([2.49094, 1.728, 2.0], abs=1e-5)
+
+
+def test_a_step_of_three_units_is_discounted_as_three_steps_without_reward() -> None:
+    long = replace(trajectory_from([1.0, 2.0]), duration=torch.tensor([[3.0], [1.0]]))
+    short = trajectory_from([1.0, 0.0, 0.0, 2.0])
+    flat = torch.zeros(2, 1), torch.zeros(4, 1)
+    target = [
+        gae(one, value, gamma=0.5, gae_lambda=1.0).target[0, 0]
+        for one, value in zip((long, short), flat, strict=True)
+    ]
+    assert target == [pytest.approx(1.0 + 0.5**3 * 2.0)] * 2
 
 
 def test_a_terminated_step_has_no_future() -> None:

@@ -104,7 +104,7 @@ def test_several_choices_equal_several_distributions(masked: bool) -> None:  # n
     expected = [Categorical(logits=part) for part in parts]
     total = sum(one.log_prob(action[:, index]) for index, one in enumerate(expected))
     torch.testing.assert_close(log_prob, total)
-    evaluated, entropy = head.evaluate_actions(outputs, action, mask)
+    evaluated, entropy, _ = head.evaluate_actions(outputs, action, mask)
     torch.testing.assert_close(evaluated, log_prob)
     torch.testing.assert_close(entropy, sum(one.entropy() for one in expected))
 
@@ -119,7 +119,7 @@ def test_continuous_actions_equal_a_normal_distribution() -> None:
     action, log_prob, _ = head.act(outputs, None, torch.Generator().manual_seed(3))
     expected = Independent(Normal(outputs, head.log_std.exp()), 1)
     torch.testing.assert_close(log_prob, expected.log_prob(action.detach()))
-    evaluated, entropy = head.evaluate_actions(outputs, action.detach(), None)
+    evaluated, entropy, _ = head.evaluate_actions(outputs, action.detach(), None)
     torch.testing.assert_close(evaluated, log_prob, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(entropy, expected.entropy())
     assert_same_gradients(

@@ -41,6 +41,7 @@ class ActionEvaluation:
     value: Tensor  # [L, B]
     aux_losses: dict[str, Tensor] = field(default_factory=dict)  # scalars, weighted by settings
     metrics: dict[str, Tensor] = field(default_factory=dict)  # scalars
+    logits: Tensor | None = None  # [L, B, choices] after the mask; None for continuous actions
 
 
 class Policy(nn.Module, ABC):

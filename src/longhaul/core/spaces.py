@@ -39,6 +39,9 @@ class Continuous:
     high: tuple[float, ...]
 
 
+DURATION = "duration"
+"""The measure of an env whose steps differ in length: how many units of time each took. Learners
+discount what follows a step by `gamma ** duration`."""
 ActionSpec = Discrete | MultiDiscrete | Continuous
 
 
@@ -68,7 +71,8 @@ class EnvSpec:
     terms: tuple[str, ...] = ()
     """Names of the reward terms the env reports; they add up to the reward."""
     measures: tuple[str, ...] = ()
-    """Names of the numbers the env reports of every step beside the reward, for metrics alone."""
+    """Names of the numbers the env reports of every step beside the reward, for metrics alone; but
+    learners discount by the one that is called `DURATION`."""
     row_name: str = "row"
     """What one acting body is called, for people who watch."""
 

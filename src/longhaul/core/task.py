@@ -15,8 +15,10 @@ from longhaul.core.search import Search
 from longhaul.core.settings import Setting
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from longhaul.core.policy import Policy
-    from longhaul.core.rollout import Rollout
+    from longhaul.core.rollout import Rollout, TensorTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,12 @@ class Task:
     records: Callable[[RunLog], Records] | None = None
     """Return files the task makes of a run's logs, for `evaluations/`; made again after every
     evaluation and at the end, so they may hold nothing the logs do not."""
+    script: Callable[[TensorTree, Tensor | None], Tensor] | None = None
+    """The task's own player, which `learn.teacher.sources = ["script"]` learns from: it returns the
+    probabilities [n, choices] of its choices, given observations [n, ...] and a mask, if any."""
+    assign_teacher: Callable[[TensorTree], Tensor] | None = None
+    """Which of several teachers is asked about each observation [n], by its place in
+    `learn.teacher.sources`; -1 for none."""
     study: Study | None = None
     """Return files, for `evaluations/`, that show what a trained policy did and why."""
     search: Search | None = None

@@ -16,13 +16,20 @@ from longhaul.core.rollout import Rollout
 from longhaul.core.seeds import generator_state, restore_generator
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
-from longhaul.learn.config import GAMMA, LEARNING_RATE, OnPolicyConfig
-from longhaul.learn.losses import value_metrics
+from longhaul.learn.config import (
+    GAMMA,
+    LEARNING_RATE,
+    TEACHER_COEF,
+    TEACHER_POLICY_COEF,
+    OnPolicyConfig,
+)
+from longhaul.learn.losses import Loss, LossTerm, value_metrics
 from longhaul.learn.minibatches import SINGLE, Batches, LearnerGroup, shuffled
 from longhaul.learn.optimizer import GuardedOptimizer, rollout_fault
 from longhaul.learn.replay.buffer import PrioritizedReplay
 from longhaul.learn.replay.updates import ReplayUpdates
 from longhaul.learn.returns import RewardScale
+from longhaul.learn.teacher import Lessons
 
 M = TypeVar("M")
 
@@ -53,6 +60,9 @@ class Learner(ABC, Generic[M]):
         self.replay: ReplayUpdates | None = None
         if replay is not None:
             self.replay = ReplayUpdates(policy, config, replay, self.rewards)
+        self.lessons: Lessons | None = None
+        self.lesson: Tensor | None = None
+        """What the teacher would do in each step of the present rollout, [T, N, choices]."""
         self.fits: list[tuple[Tensor, Tensor]] = []
         """Values and targets, each [n], from before the weights learned from this rollout."""
 
@@ -98,6 +108,7 @@ class Learner(ABC, Generic[M]):
         if (fault := rollout_fault(rollout)) is not None:
             return self.optimizer.refuse(fault)
         self.fits = []
+        self.lesson = self._lesson(rollout, settings)
         reward = self.rewards.scaled(rollout, gamma=settings[GAMMA])
         batches = self.prepare(rollout, reward, settings)
         if self.replay is not None:
@@ -112,6 +123,32 @@ class Learner(ABC, Generic[M]):
         if stopped_in:
             metrics["train/epochs_run"] = float(stopped_in)
         return metrics | value_metrics(self.fits)
+
+    def _lesson(self, rollout: Rollout, settings: Settings) -> Tensor | None:
+        if self.lessons is None:
+            return None
+        # Who remembers must see every rollout.
+        if settings[TEACHER_COEF] == 0 and not self.lessons.teacher.recurrent:
+            return None
+        return self.lessons.of(rollout)
+
+    def taught(
+        self,
+        policy_loss: LossTerm,
+        lesson: Tensor | None,
+        logits: Tensor | None,
+        settings: Settings,
+    ) -> Loss:
+        """Return the policy's loss, and beside it the distance from the teacher if there is one.
+
+        `lesson` and the policy's `logits` are both [n, choices].
+        """
+        if self.lessons is None:
+            return Loss((policy_loss,))
+        loss = Loss((settings[TEACHER_POLICY_COEF] * policy_loss,))
+        if lesson is None or logits is None:
+            return loss
+        return loss + settings[TEACHER_COEF] * self.lessons.term(lesson, logits)
 
     def _run_epochs(self, batches: Batches[M], settings: Settings) -> int:
         """Learn from all minibatches; return the epoch that ended early, counted from 1, else 0."""
@@ -147,6 +184,7 @@ class Learner(ABC, Generic[M]):
             **self.optimizer.state_dict(),
             "generator": generator_state(self.generator),
             "rewards": self.rewards.state_dict(),
+            **({"teacher": self.lessons.teacher.state_dict()} if self.lessons else {}),
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -154,3 +192,5 @@ class Learner(ABC, Generic[M]):
         self.optimizer.load_state_dict(state)
         restore_generator(self.generator, state["generator"])
         self.rewards.load_state_dict(state["rewards"])
+        if self.lessons and "teacher" in state:
+            self.lessons.teacher.load_state_dict(state["teacher"])

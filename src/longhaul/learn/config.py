@@ -74,6 +74,31 @@ class ReplayConfig:
         check_ranges(self, "learn.replay", _REPLAY_RANGES, finite=True)
 
 
+SCRIPT = "script"
+"""The source of a teacher that is the task's own script."""
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherConfig:
+    """A player whose choices the policy learns to make; none unless `sources` names one."""
+
+    sources: tuple[str, ...] = ()
+    """What teaches: `script` for the task's own script; or a run directory, a checkpoint, an
+    exported folder or `zoo:NAME`. Several share the observations as the task assigns them."""
+    coef: float = 1.0
+    """Weight of the KL divergence from the teacher; the setting `learn.teacher_coef`, which a
+    schedule may lower."""
+    policy_coef: float = 1.0
+    """Weight of the algorithm's own policy gradient beside it, 0 for cloning; the setting
+    `learn.teacher_policy_coef`."""
+    smoothing: float = 0.0
+    """Share of the teacher's probability that is spread evenly over all open choices: a script is
+    otherwise certain."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, "learn.teacher", _TEACHER_RANGES, finite=True)
+
+
 @dataclass(frozen=True, slots=True)
 class OnPolicyConfig:
     """What every learner is configured with; a learner's own class adds its keys."""
@@ -126,6 +151,8 @@ class OnPolicyConfig:
     """Rollouts in a row that may be given up in this way before the run stops."""
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     """What is kept of earlier rollouts and learned from again."""
+    teacher: TeacherConfig = field(default_factory=TeacherConfig)
+    """Who shows the policy what to do."""
 
     def __post_init__(self) -> None:
         check_ranges(self, "learn", _RANGES, finite=True)
@@ -168,6 +195,9 @@ _REPLAY_RANGES: Ranges = {
 }
 
 
+_TEACHER_RANGES: Ranges = {AT_LEAST_0: "coef policy_coef", SHARE: "smoothing"}
+
+
 _DEFAULTS = PPOConfig()
 
 
@@ -192,27 +222,35 @@ REPLAY_ALPHA = _setting(
 REPLAY_BETA = _setting(
     "replay.beta", "how far importance weights correct for the priorities", high=1.0
 )
+TEACHER_COEF = _setting("teacher.coef", "weight of the KL divergence from the teacher")
+TEACHER_POLICY_COEF = _setting(
+    "teacher.policy_coef", "weight of the policy gradient beside a teacher"
+)
 
 _OWN = (LEARNING_RATE, GAMMA, CLIP_RANGE, ENT_COEF, VF_COEF)
 _REPLAY = (REPLAY_WEIGHT, REPLAY_POLICY_WEIGHT, REPLAY_ALPHA, REPLAY_BETA)
+_TEACHER = (TEACHER_COEF, TEACHER_POLICY_COEF)
 
 CONFIG_KEYS: Mapping[str, str] = {
     **{setting.name: setting.name for setting in _OWN},
     **{setting.name: setting.name.replace("replay_", "replay.") for setting in _REPLAY},
+    **{setting.name: setting.name.replace("teacher_", "teacher.") for setting in _TEACHER},
 }
 """For each setting the config key it begins with."""
 
 
 def learn_settings(config: OnPolicyConfig) -> tuple[Setting[float], ...]:
     """Return the declarations of all settings learners read, beginning at the config's values."""
+    teacher = _TEACHER if config.teacher.sources else ()
     return (
         *(_starting(setting, config, "learn.") for setting in _OWN),
         *(_starting(setting, config.replay, "learn.replay_") for setting in _REPLAY),
+        *(_starting(setting, config.teacher, "learn.teacher_") for setting in teacher),
     )
 
 
 def _starting(
-    setting: Setting[float], config: OnPolicyConfig | ReplayConfig, prefix: str
+    setting: Setting[float], config: OnPolicyConfig | ReplayConfig | TeacherConfig, prefix: str
 ) -> Setting[float]:
     # A setting the learner has no key for keeps its default; it does not read it.
     value = getattr(config, setting.name.removeprefix(prefix), setting.default)
@@ -287,6 +325,7 @@ METRICS = (
     Metric("train/td_error_p99", "99th percentile of the distances of values from their targets"),
     Metric("train/policy_gradient_loss", "the policy's part of the loss"),
     Metric("train/value_loss", "mean squared error of the values"),
+    Metric("train/teacher_kl", "KL divergence of the policy from its teacher", "nats"),
     Metric("train/loss", "the weighted sum of all terms"),
     Metric("train/grad_norm", "mean gradient norm before clipping"),
     Metric("train/learning_rate", "learning rate used, reduced after a rollback"),

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from longhaul.core.policy import ActionEvaluation, Policy
 from longhaul.core.rollout import Bootstrap, Memory, Rollout, Sequences, fold_chunks, unfold_chunks
 from longhaul.core.settings import Settings
+from longhaul.core.spaces import DURATION
 from longhaul.learn.config import GAMMA, OnPolicyConfig
 from longhaul.learn.losses import normalized
 from longhaul.learn.returns import Trajectory, VTraceReturns, vtrace
@@ -133,10 +134,16 @@ class Minibatch:
     sequences: Sequences  # [L, B]
     facts: Tensor  # [F, n]
     trainable: Tensor | None  # [n], places in the flattened [L, B]; None when it is all of them
+    lesson: Tensor | None = None  # [n, choices], what a teacher would do
 
     def pick(self, evaluated: Tensor) -> Tensor:
         """Return the steps that are learned from, [n], of something evaluated, [L, B]."""
         flat = evaluated.flatten()
+        return flat if self.trainable is None else flat.index_select(0, self.trainable)
+
+    def pick_rows(self, evaluated: Tensor) -> Tensor:
+        """Return the steps that are learned from, [n, k], of something evaluated, [L, B, k]."""
+        flat = evaluated.flatten(0, 1)
         return flat if self.trainable is None else flat.index_select(0, self.trainable)
 
 
@@ -149,12 +156,21 @@ class RolloutBatches:
     trainable: Tensor  # [L, C] bool
     counts: NDArray[np.int64]  # [C], steps of each column that are learned from
     device: torch.device  # where minibatches go
+    lessons: Tensor | None = None  # [L, C, choices]
 
     @staticmethod
     def of(
-        rollout: Rollout, facts: list[Tensor], device: torch.device, *, whole: bool
+        rollout: Rollout,
+        facts: list[Tensor],
+        device: torch.device,
+        *,
+        whole: bool,
+        lessons: Tensor | None = None,
     ) -> RolloutBatches:
-        """Arrange a rollout with facts, each [T, N]; without `whole`, items are single steps."""
+        """Arrange a rollout with facts, each [T, N], and what a teacher says [T, N, choices].
+
+        Without `whole`, items are single steps.
+        """
         steps, rows = rollout.steps, rollout.rows
         length = rollout.chunk if whole else 1
         columns = steps * rows // length
@@ -167,6 +183,9 @@ class RolloutBatches:
             trainable,
             trainable.sum(0).cpu().numpy(),
             device,
+            None
+            if lessons is None
+            else fold_chunks(lessons, length).reshape(length, columns, lessons.shape[2]),
         )
 
     @property
@@ -184,9 +203,14 @@ class RolloutBatches:
             trainable = self.trainable.index_select(1, index).flatten().nonzero().squeeze(1)
             facts = facts.index_select(1, trainable)
         sequences = take_columns(self.sequences, index, self.device)
+        lesson = None
+        if self.lessons is not None:
+            lesson = self.lessons.index_select(1, index).flatten(0, 1)
+            lesson = lesson if trainable is None else lesson.index_select(0, trainable)
+            lesson = lesson.to(self.device)
         if trainable is not None:
             trainable = trainable.to(self.device)
-        return Minibatch(sequences, facts.to(self.device), trainable)
+        return Minibatch(sequences, facts.to(self.device), trainable, lesson)
 
 
 def take_columns(sequences: Sequences, columns: Tensor, device: torch.device) -> Sequences:
@@ -232,6 +256,8 @@ class VTraceBatch:
     target: Tensor  # [n], v_s
     advantage: Tensor  # [n]
     rho: Tensor  # [n]
+    lesson: Tensor | None = None  # [n, choices], what a teacher would do
+    logits: Tensor | None = None  # [n, choices] of the present weights, only with a lesson
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +275,7 @@ class VTraceInputs:
     reward: Tensor  # [T, N], as the learner sees it
     settings: Settings
     counts: NDArray[np.int64]  # [N]
+    lessons: Tensor | None = None  # [T, N, choices]
 
     @staticmethod
     def of(
@@ -292,7 +319,19 @@ class VTraceInputs:
             pick(returns.target),
             pick(returns.advantage),
             pick(returns.rho),
+            *self._taught(rows, evaluated, keep),
         )
+
+    def _taught(
+        self, rows: Tensor, evaluated: ActionEvaluation, keep: Tensor
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Return what a teacher would do in the trained steps, and the present logits."""
+        if self.lessons is None or evaluated.logits is None:
+            return None, None
+        lesson = self.lessons.index_select(1, rows).to(keep.device)
+        logits = unfold_chunks(evaluated.logits, self.rollout.steps)
+
+        return lesson.flatten(0, 1)[keep], logits.flatten(0, 1)[keep]
 
     def _evaluate(self, rows: Tensor) -> ActionEvaluation:
         chunks = self.rollout.steps // self.rollout.chunk
@@ -313,6 +352,7 @@ class VTraceInputs:
         if mine.numel():
             where = (cuts.step[mine].to(value.device), place[cuts.row[mine]].to(value.device))
             cut_value[where] = self._value(cuts, mine)
+        duration = rollout.measures.get(DURATION)
         # The last observations come in order of their rows.
         return Trajectory(
             self.reward.index_select(1, rows),
@@ -322,6 +362,7 @@ class VTraceInputs:
             cut_value,
             self._value(rollout.last, rows),
             rollout.lost.index_select(1, rows),
+            None if duration is None else duration.index_select(1, rows),
         )
 
     @torch.no_grad()

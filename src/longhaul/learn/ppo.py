@@ -59,7 +59,9 @@ class PPO(Learner[Minibatch]):
                 trainable, normalized(advantage[trainable])
             )
         facts = [rollout.log_prob, advantage, target, rollout.value]
-        return RolloutBatches.of(rollout, facts, self.device, whole=self.policy.recurrent)
+        return RolloutBatches.of(
+            rollout, facts, self.device, whole=self.policy.recurrent, lessons=self.lesson
+        )
 
     def learn_minibatch(
         self, minibatch: Minibatch, settings: Settings, *, share: float
@@ -87,7 +89,11 @@ class PPO(Learner[Minibatch]):
 
         # The entropy bonus -c_2 S is one of the policy's terms.
         others = policy_terms(evaluated, entropy, settings)
-        loss = policy_loss + settings[VF_COEF] * value_loss + others
+        logits = None
+        if minibatch.lesson is not None and evaluated.logits is not None:
+            logits = minibatch.pick_rows(evaluated.logits)
+        of_policy = self.taught(policy_loss, minibatch.lesson, logits, settings)
+        loss = of_policy + settings[VF_COEF] * value_loss + others
         loss.backward(share)
         measures = {
             _KL: approximate_kl(ratio, log_ratio),

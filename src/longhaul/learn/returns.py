@@ -5,6 +5,8 @@ Both are pure functions of a rollout's numbers and use the same V(s_{t+1}):
     terminated   V(s_{t+1}) = 0
     truncated    V of the episode's last observation; the sum ends here
     last step    V of the observation after the rollout; the sum ends here
+    duration     a step of n units of time discounts what follows by gamma^n: the discount of a
+                 semi-Markov decision process (Sutton, Precup and Singh 1999)
     inactive     the step is skipped: the one before continues with the one after, undiscounted
     lost         the outcome is unknown: the step is not learned from, and the step before it
                  bootstraps from the value recorded there
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longhaul.core.rollout import Rollout
+from longhaul.core.spaces import DURATION
 from longhaul.core.state import State
 
 Numbers = NDArray[Any]
@@ -38,6 +41,7 @@ class Trajectory:
     cut_value: Tensor  # [T, N], of the last observation of truncated steps, elsewhere unused
     last_value: Tensor  # [N], of the observation after the last step
     lost: Tensor  # [T, N] bool
+    duration: Tensor | None = None  # [T, N], units of time each step took; None: one each
 
     @staticmethod
     def of(
@@ -61,6 +65,7 @@ class Trajectory:
             cut_value,
             rollout.last.value if last_value is None else last_value,
             rollout.lost,
+            rollout.measures.get(DURATION),
         )
 
 
@@ -84,10 +89,11 @@ class VTraceReturns:
 def gae(trajectory: Trajectory, value: Tensor, *, gamma: float, gae_lambda: float) -> Advantages:
     """Return generalized advantages (Schulman et al. 2016) and value targets for values [T, N]."""
     steps = _Steps.of(trajectory, _numbers(value))
+    discount = discounts(trajectory, gamma)
     # delta_t = r_t + gamma V(s_{t+1}) - V(s_t)
-    delta = steps.errors(gamma)
+    delta = steps.errors(discount)
     # A_t = sum_l (gamma lambda)^l delta_{t+l} = delta_t + gamma lambda A_{t+1}
-    advantage = _scan_back(delta, steps.onward(gamma * gae_lambda))
+    advantage = _scan_back(delta, steps.onward(discount * gae_lambda))
     # V_t^targ = A_t + V(s_t), the lambda-return
     advantage *= steps.counts
     return Advantages(
@@ -118,18 +124,28 @@ def vtrace(
         # Clipped before the exponential, which would overflow for an improbable action.
         rho = np.exp(np.minimum(log_weight, math.log(rho_bar))) * steps.counts
         c = np.exp(np.minimum(log_weight, math.log(c_bar))) * vtrace_lambda
+        discount = discounts(trajectory, gamma)
         # delta_t = r_t + gamma V(x_{t+1}) - V(x_t)
-        delta = steps.errors(gamma)
+        delta = steps.errors(discount)
         # v_s - V(x_s) = rho_s delta_s + gamma c_s (v_{s+1} - V(x_{s+1}))
-        correction = _scan_back(rho * delta, steps.onward(gamma * c))
+        correction = _scan_back(rho * delta, steps.onward(discount * c))
         later = np.append(correction[1:], np.zeros_like(correction[:1]), axis=0)
         # A_s = r_s + gamma v_{s+1} - V(x_s) = delta_s + gamma (v_{s+1} - V(x_{s+1}))
-        advantage = steps.counts * (delta + gamma * steps.goes_on * later)
+        advantage = steps.counts * (delta + discount * steps.goes_on * later)
         return VTraceReturns(
             target=_tensor(steps.value + steps.counts * correction, value),
             advantage=_tensor(advantage, value),
             rho=_tensor(rho, value),
         )
+
+
+def discounts(trajectory: Trajectory, gamma: float) -> float | Numbers:
+    """Return what each step discounts the value of what follows by: gamma, or gamma^duration."""
+    if trajectory.duration is None:
+        return gamma
+    duration = _numbers(trajectory.duration)
+    found: Numbers = np.power(np.asarray(gamma, duration.dtype), duration)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +187,9 @@ class _Steps:
             (active & ~_numbers(trajectory.lost)).astype(numeric),
         )
 
-    def errors(self, gamma: float) -> Numbers:
+    def errors(self, discount: float | Numbers) -> Numbers:
         """Return the temporal-difference errors, zero for steps that do not count."""
-        return self.masked(self.reward + gamma * self.next_value - self.value)
+        return self.masked(self.reward + discount * self.next_value - self.value)
 
     def onward(self, factor: float | Numbers) -> Numbers:
         """Return the factor of x[t + 1]: 1 for inactive steps, 0 for lost ones and at an end."""
@@ -266,7 +282,9 @@ class RewardScale:
         returns = np.empty_like(reward)
         running = self._running
         # An inactive step is skipped, so it does not discount the return before it.
-        fade = np.where(active, gamma, 1.0)
+        duration = rollout.measures.get(DURATION)
+        faded = gamma if duration is None else gamma ** _numbers(duration).astype(np.float64)
+        fade = np.where(active, faded, 1.0)
         for t in range(rollout.steps):
             running = running * fade[t] + reward[t]
             returns[t] = running

@@ -11,6 +11,7 @@ c_1 is `vf_coef`, c_2 is `ent_coef`, S the entropy of pi(.|x_s).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -37,7 +38,8 @@ class VTrace(Learner[VTraceBatch]):
 
     def prepare(self, rollout: Rollout, reward: Tensor, settings: Settings) -> VTraceInputs:
         """Keep the rollout as it is: each minibatch is evaluated by the weights of its moment."""
-        return VTraceInputs.of(self.policy, self.config, rollout, reward, settings)
+        inputs = VTraceInputs.of(self.policy, self.config, rollout, reward, settings)
+        return inputs if self.lesson is None else replace(inputs, lessons=self.lesson)
 
     def learn_minibatch(
         self, minibatch: VTraceBatch, settings: Settings, *, share: float
@@ -56,7 +58,8 @@ class VTrace(Learner[VTraceBatch]):
         value_loss = value_error(steps.value, steps.target)
         # The entropy bonus -c_2 S is one of the policy's terms.
         others = policy_terms(steps.evaluated, steps.entropy, settings)
-        loss = policy_loss + settings[VF_COEF] * value_loss + others
+        of_policy = self.taught(policy_loss, steps.lesson, steps.logits, settings)
+        loss = of_policy + settings[VF_COEF] * value_loss + others
         loss.backward(share)
         ratio = steps.log_ratio.exp()
         measures = {

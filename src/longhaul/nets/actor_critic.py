@@ -105,7 +105,7 @@ class ActorCritic(Policy):
         obs = {name: part.flatten(0, 1) for name, part in sequences.obs.items()}
         for_policy, for_value = body.sequence(obs, sequences.memory, sequences.started, outlets)
         mask = None if sequences.mask is None else sequences.mask.flatten(0, 1)
-        log_prob, entropy = policy_head.evaluate_actions(
+        log_prob, entropy, logits = policy_head.evaluate_actions(
             for_policy, sequences.action.flatten(0, 1), mask
         )
         metrics = {}
@@ -116,6 +116,7 @@ class ActorCritic(Policy):
             entropy=entropy.view(shape),
             value=value_head.forward(for_value).view(shape),
             metrics=metrics,
+            logits=None if logits is None else logits.unflatten(0, shape),
         )
 
     def set_noise(self, seed: int) -> None:

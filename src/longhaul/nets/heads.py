@@ -117,9 +117,10 @@ class CategoricalHead(nn.Module):
 
     def evaluate_actions(
         self, outputs: Tensor, action: Tensor, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the log-probability [N] of recorded actions and the entropy [N]."""
-        return evaluate_choice(masked_logits(outputs, mask), action)
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the log-probability [N] of recorded actions, the entropy [N] and the logits."""
+        logits = masked_logits(outputs, mask)
+        return *evaluate_choice(logits, action), logits
 
 
 class MultiDiscreteHead(nn.Module):
@@ -145,15 +146,16 @@ class MultiDiscreteHead(nn.Module):
 
     def evaluate_actions(
         self, outputs: Tensor, action: Tensor, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the sums of log-probability and entropy."""
-        parts = masked_logits(outputs, mask).split(self.counts, 1)
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the sums of log-probability and entropy, and the logits."""
+        logits = masked_logits(outputs, mask)
+        parts = logits.split(self.counts, 1)
         found = [
             evaluate_choice(part, choice)
             for part, choice in zip(parts, action.unbind(1), strict=True)
         ]
         log_prob = torch.stack([log_prob for log_prob, _ in found], 1).sum(1)
-        return log_prob, torch.stack([entropy for _, entropy in found], 1).sum(1)
+        return log_prob, torch.stack([entropy for _, entropy in found], 1).sum(1), logits
 
 
 class GaussianHead(nn.Module):
@@ -182,12 +184,12 @@ class GaussianHead(nn.Module):
 
     def evaluate_actions(
         self, outputs: Tensor, action: Tensor, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return log-density and entropy."""
+    ) -> tuple[Tensor, Tensor, None]:
+        """Return log-density and entropy; there are no logits."""
         mean = outputs.float()
         log_prob = self._log_prob((action - mean) * (-self.log_std).exp())
         entropy = self.log_std.sum() + (0.5 * mean.shape[1] + self.constant)
-        return log_prob, entropy.expand(mean.shape[0])
+        return log_prob, entropy.expand(mean.shape[0]), None
 
     def _log_prob(self, normal: Tensor) -> Tensor:
         """Return the log-density [N] of actions that lie `normal` deviations off the mean."""

@@ -9,7 +9,7 @@ import pytest
 from longhaul.app.experiments.compare import compare_runs
 from longhaul.core.errors import ConfigError
 from longhaul.runs.directory import RunDirectory
-from longhaul.tasks.nethack.players import EXPLORER, RANDOM
+from longhaul.tasks.nethack.players import ANCHORS, SCRIPT
 from tests.tasks.nethack.policy.test_training import scaled, trained
 
 pytestmark = [pytest.mark.nethack, pytest.mark.thorough]
@@ -24,10 +24,10 @@ def test_arms_are_compared_beside_random_and_scripted_games(tmp_path: Path) -> N
     baseline, full = (arm(tmp_path, name) for name in ("baseline", "full"))
     found = compare_runs([baseline.path, full.path])
     assert [one.arm for one in found.comparison.arms] == ["baseline", "full"]
-    assert {anchor.name for anchor in found.comparison.anchors} == {RANDOM, EXPLORER}
-    assert EXPLORER in found.as_text()
+    assert {anchor.name for anchor in found.comparison.anchors} == set(ANCHORS)
+    assert SCRIPT in found.as_text()
     (kept,) = full.evaluations.glob("step-*-held-out-*.json")
-    assert EXPLORER not in kept.read_text(), "the same games were played twice"
+    assert SCRIPT not in kept.read_text(), "the same games were played twice"
 
 
 def test_games_of_another_cap_are_not_compared(tmp_path: Path) -> None:

@@ -5,10 +5,21 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from longhaul.core.errors import ConfigError
 from longhaul.core.evaluation import Case
 from longhaul.tasks.nethack.evaluation import evaluation_metrics, intervals, suites
 from longhaul.tasks.nethack.options import NetHackGameOptions, NetHackOptions
-from longhaul.tasks.nethack.players import EXPLORER, RANDOM, Explorer, play_cases, play_references
+from longhaul.tasks.nethack.players import (
+    ANCHORS,
+    RANDOM,
+    RULE_ORDER,
+    SCRIPT,
+    play_anchor,
+    play_cases,
+    play_references,
+)
+from longhaul.tasks.nethack.skills import ActionSet
+from tests.tasks.nethack.explorer import Explorer
 
 pytestmark = pytest.mark.nethack
 
@@ -16,7 +27,7 @@ pytestmark = pytest.mark.nethack
 def test_references_play_every_case_under_the_cap() -> None:
     cases = (Case(3), Case(4))
     played = play_references(NetHackGameOptions(max_steps=60), cases)
-    assert set(played) == {RANDOM, EXPLORER}
+    assert tuple(played) == ANCHORS
     for games in played.values():
         assert [game.seed for game in games] == [3, 4]
         assert evaluation_metrics(games)["eval/step_cap"] == 60
@@ -32,14 +43,27 @@ def test_the_explorer_goes_down_the_stairs_it_finds() -> None:
     assert max(game.metrics["deepest_level"] for game in games) >= 2
 
 
+def test_the_script_leaves_out_what_it_is_asked_to() -> None:
+    options, cases = NetHackGameOptions(max_steps=400), [Case(seed) for seed in range(4)]
+    whole = play_anchor(SCRIPT, options, cases)
+    assert play_anchor(SCRIPT, options, cases, without=("charge", "descend")) != whole
+    with pytest.raises(ConfigError, match=r"no skill 'charg'; did you mean 'charge'"):
+        play_anchor(SCRIPT, options, cases, without=("charg",))
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize(("actions", "least"), [("score", 640), ("extended", 1100)])
 def test_the_anchors_are_where_they_were_measured(
-    record_property: Callable[[str, object], None],
+    actions: ActionSet, least: float, record_property: Callable[[str, object], None]
 ) -> None:
-    """200 held-out games at cap 2000: random 30 +- 10; the script far above it."""
-    played = suites(NetHackOptions())("held-out").references()
-    for player in (RANDOM, EXPLORER):
+    """200 held-out games at cap 2000: random 30 +- 10, the rules' order and the script far above.
+
+    The script of spec/nethack-skills has 817 [724, 910] and 1395 [1230, 1569].
+    """
+    played = suites(NetHackOptions(actions=actions))("held-out").references()
+    for player in ANCHORS:
         score = evaluation_metrics(played[player])["eval/score"]
         record_property(f"score of {player}", f"{score:.1f}")
     assert evaluation_metrics(played[RANDOM])["eval/score"] == pytest.approx(30, abs=10)
-    assert intervals(played[EXPLORER])["eval/score"][0] > intervals(played[RANDOM])["eval/score"][1]
+    for player in (RULE_ORDER, SCRIPT):
+        assert intervals(played[player])["eval/score"][0] > least

@@ -55,7 +55,9 @@ def test_the_map_is_seen_only_if_asked_for() -> None:
     ("override", "words"),
     [
         ("options.max_steps=0", "options.max_steps = 0 must be at least 1"),
-        ("options.max_steps=6000", "at most 5000"),
+        ("options.max_steps=200000", "at most 100000"),
+        ("options.skill_steps=0", "at least 1"),
+        ("options.actions=all", "score"),
         ("options.character=monk", "mon-hum-neu-mal"),
         ("options.map.size=8", "must be odd"),
         ("options.frozen_penalty=-1.0", "must be at least 0"),

@@ -40,6 +40,7 @@ from longhaul.envs.processes.first_come import FirstComeVectorEnv
 from longhaul.envs.starts import STARTS, StartDealer
 from longhaul.learn.config import find_learner, learn_settings
 from longhaul.learn.replay.buffer import PrioritizedReplay
+from longhaul.learn.teacher import Lessons
 from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.logs.jsonl import WriteNote
 from longhaul.runs.monitor.stalls import ProgressSignal
@@ -213,11 +214,16 @@ def build_collector(
 
 
 def build_learner(
-    config: RunConfig, policy: Policy, replay: PrioritizedReplay | None, training: ExitStack
+    config: RunConfig,
+    policy: Policy,
+    replay: PrioritizedReplay | None,
+    training: ExitStack,
+    lessons: Lessons | None = None,
 ) -> LearnerProtocol:
     """Return the learner, or the leader of the learner group if torchrun started several."""
     generator = Seeds(config.seed).generator("learn")
     learner = find_learner(config.learn.algorithm)(policy, config.learn, generator, replay)
+    learner.lessons = lessons
     rank = launched_rank()
     if rank.size == 1:
         return learner

@@ -34,6 +34,7 @@ from longhaul.app.evaluation.zoo import policy_path
 from longhaul.app.session.display import Display
 from longhaul.app.session.monitoring import TimeLeft
 from longhaul.app.session.session import Session, keep_config
+from longhaul.app.session.teaching import find_lessons
 from longhaul.app.session.tracking import Tracking, begin_tracking
 from longhaul.core.control import Progress
 from longhaul.core.errors import ConfigError
@@ -121,7 +122,7 @@ def assemble(session: Session, given: Sequence[RunListener] = ()) -> BuiltRun:
     summary = Summary(task.summarize, task.summarize_steps, window=config.collect.window)
     replay = build_replay(config, task, notify, monitoring.timer)
     training = session.stack.enter_context(ExitStack())
-    learner = build_learner(config, policy, replay, training)
+    learner = build_learner(config, policy, replay, training, find_lessons(config, task))
     faults = FaultLog(run.directory.crash, notify, monitoring.workers, note)
     collector = build_collector(
         config, task, policy, CollectorMonitor(faults.listeners, note, monitoring.signal)

@@ -7,10 +7,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
 from longhaul.core.policy import Policy
 from longhaul.core.rollout import Rollout
 from longhaul.core.settings import Settings
+from longhaul.core.spaces import DURATION
 from longhaul.learn.config import (
     REPLAY_ALPHA,
     REPLAY_BETA,
@@ -49,6 +51,11 @@ class ReplayUpdates:
 
     def begin(self, rollout: Rollout, settings: Settings) -> None:
         """Store a rollout, and decide how many samples to learn from beside it."""
+        if DURATION in rollout.measures:
+            raise ConfigError(
+                "learn.replay.enabled = true keeps no durations, and this environment's steps "
+                "differ in length; leave learn.replay.enabled = false"
+            )
         pieces = self._replay.pieces(rollout, recurrent=self._policy.recurrent)
         self._replay.push(pieces, self._first_priorities(pieces, settings))
         self._left = self._replay.due()

@@ -21,6 +21,7 @@ from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import EnvSpec
 from longhaul.core.state import State
+from longhaul.tasks.nethack.extended import press_keys
 from longhaul.tasks.nethack.observation.arrays import (
     DEPTH,
     HP_MAX,
@@ -35,11 +36,20 @@ from longhaul.tasks.nethack.observation.arrays import (
 )
 from longhaul.tasks.nethack.observation.glyphs import know
 from longhaul.tasks.nethack.observation.look import FIRST, GameView, keep_view, look_at_game
-from longhaul.tasks.nethack.options import NetHackGameOptions
+from longhaul.tasks.nethack.options import NetHackGameOptions, Play
 from longhaul.tasks.nethack.source import FROZEN_TERM, SCORE_TERM, describe, rules_of
-from longhaul.tasks.nethack.vocabulary import ATOM_BITS, CROP, MESSAGE, PACK, STATE
+from longhaul.tasks.nethack.vocabulary import (
+    ACTION_COUNT,
+    ATOM_BITS,
+    CROP,
+    MESSAGE,
+    PACK,
+    SKILLS,
+    STATE,
+)
 
 KEYS = ("glyphs", "blstats", "message", "misc", "inv_oclasses", "inv_letters", "inv_glyphs")
+PACK_NAMES = "inv_strs"
 DRAWN_KEYS = ("tty_chars", "tty_colors", "tty_cursor")
 PROGRAM = "program_state"
 IN_MOVELOOP = 3
@@ -66,8 +76,13 @@ def game_seeds(seed: int) -> tuple[int, int]:
 class Game:
     """A game in a shared library's memory; its observations are the library's own buffers."""
 
-    def __init__(self, character: str, *, drawn: bool = False) -> None:
-        keys = (*KEYS, PROGRAM, *(DRAWN_KEYS if drawn else ()))
+    def __init__(self, character: str, *, drawn: bool = False, extended: bool = False) -> None:
+        keys = (
+            *KEYS,
+            PROGRAM,
+            *(DRAWN_KEYS if drawn else ()),
+            *((PACK_NAMES,) if extended else ()),
+        )
         self._engine = nethack.Nethack(
             observation_keys=keys, playername=f"Agent-{character}", ttyrec=None, fix_moon_phase=True
         )
@@ -76,6 +91,8 @@ class Game:
         self.terminal: tuple[NDArray[Any], ...] = ()
         self._program: NDArray[np.int32]
         self._names = keys
+        self.pack_names: NDArray[np.uint8]
+        """What each item is called [items, letters]; only with the extended action set."""
         self.score = 0
         """Of the last observation in which the hero was alive."""
         self.turns = 0
@@ -104,7 +121,23 @@ class Game:
         """
         press = self._engine.step
         _, over = press(self._keys[action])
-        modes = self.screen.modes
+        return self._settle(over=over)
+
+    def press(self, key: int) -> bool:
+        """Press one key and answer nothing; return if the game is over."""
+        _, over = self._engine.step(key)
+        return bool(over)
+
+    def settle(self) -> bool:
+        """Close what keys that were pressed one by one left open; return if the game is over."""
+        over, modes = False, self.screen.modes
+        while not over and modes.any():
+            _, over = self._engine.step(ASCII_SPACE if modes[WAITS_FOR_SPACE] else ASCII_ESC)
+        self._note_status(over=over)
+        return bool(over)
+
+    def _settle(self, *, over: bool) -> bool:
+        press, modes = self._engine.step, self.screen.modes
         while not over and modes.any():
             if modes[WAITS_FOR_SPACE]:
                 _, over = press(ASCII_SPACE)
@@ -115,11 +148,14 @@ class Game:
             else:
                 _, over = press(ASCII_ESC)
                 break
+        self._note_status(over=over)
+        return bool(over)
+
+    def _note_status(self, *, over: bool) -> None:
         status = self.screen.status
         if not over and status[HP_MAX] > 0:
             self.score = int(status[SCORE])
             self.turns = int(status[TURN])
-        return bool(over)
 
     def end_reason(self) -> str:
         """Return how a game that is over ended: by death, mostly."""
@@ -134,6 +170,7 @@ class Game:
         self.screen = Screen(*(named[key] for key in KEYS))
         self.terminal = tuple(named[key] for key in DRAWN_KEYS if key in named)
         self._program = named[PROGRAM]
+        self.pack_names = named.get(PACK_NAMES, np.zeros((0, 0), np.uint8))
 
     def _is_for_the_player(self) -> bool:
         """Whether the open question is one of those NLE lets the player answer."""
@@ -193,16 +230,17 @@ CAP = "cap"
 
 
 @lru_cache(maxsize=4)
-def knowledge_of(rules: str) -> Knowledge:
+def knowledge_of(rules: str, play: Play = "keys") -> Knowledge:
     """Return what all games of a process know, made once.
 
     Native code is compiled or loaded here, while environments are made, for a reset is given
     less time than that may take.
     """
-    knowledge = know(rules_of(rules))
+    knowledge = know(rules_of(rules, play))
     blank = Screen(*(np.zeros(**nethack.OBSERVATION_DESC[key]) for key in KEYS))
     blank.glyphs[:] = knowledge.landmarks[0]
-    view = GameView(blank, Recall.allocate(), knowledge, Scratch.allocate(), ShownArrays.allocate())
+    scratch = Scratch.allocate(len(knowledge.aims))
+    view = GameView(blank, Recall.allocate(), knowledge, scratch, ShownArrays.allocate())
     look_at_game(keep_view(view), FIRST)
     return knowledge
 
@@ -213,11 +251,11 @@ class NetHackEnv:
     def __init__(self, options: NetHackGameOptions, *, drawn: bool = False) -> None:
         self._options = options
         self._spec = describe(options)
-        self._game = Game(options.character, drawn=drawn)
+        self._game = Game(options.character, drawn=drawn, extended=options.actions == "extended")
         self._recall = Recall.allocate()
         self._recall.numbers[R_CAP] = options.max_steps
-        self._scratch = Scratch.allocate()
-        self._knowledge = knowledge_of(options.rules)
+        self._knowledge = knowledge_of(options.rules, options.play)
+        self._scratch = Scratch.allocate(len(self._knowledge.aims))
         self._kept: Any = None
         self._steps = 0
         self._deepest = 0
@@ -236,13 +274,17 @@ class NetHackEnv:
         self._slots = slots
         spare = ShownArrays.allocate()
         obs = {name: part[0] for name, part in slots.obs.items()}
+        figures = obs.get(SKILLS, spare.figures)
+        width = self._spec.choices
         self._outcome = ShownArrays(
             state=obs[STATE],
             atoms=obs[ATOM_BITS],
-            mask=spare.mask if slots.mask is None else slots.mask[0],
+            mask=np.ones(width, np.bool_) if slots.mask is None else slots.mask[0],
             crop=obs.get(CROP, spare.crop),
             words=obs.get(MESSAGE, spare.words),
             pack=obs.get(PACK, spare.pack),
+            keys=np.zeros(width if len(figures) else 0, np.int64),
+            figures=figures,
         )
         self._kept = None
         self._flags_to_write = True
@@ -268,17 +310,12 @@ class NetHackEnv:
         A game that is over shows nothing, so the last observation of the living hero stays.
         """
         game, slots = self._game, self._slots
-        action = int(actions[0])
         score, turn = game.score, game.turns
-        over = game.act(action)
-        self._steps += 1
+        over = self._play(int(actions[0]))
         paid = game.score - score
         frozen = 0.0
-        if not over:
-            status = game.screen.status
-            frozen = -self._options.frozen_penalty if status[TURN] == turn else 0.0
-            look_at_game(self._kept, action)
-            self._deepest = max(self._deepest, int(status[DEPTH]))
+        if not over and game.screen.status[TURN] == turn:
+            frozen = -self._options.frozen_penalty
         slots.reward[0] = paid + frozen
         slots.terms[SCORE_TERM][0] = paid
         slots.terms[FROZEN_TERM][0] = frozen
@@ -289,6 +326,18 @@ class NetHackEnv:
             slots.forced[0] = False
             self._flags_to_write = over or capped
         return self._ending(game.end_reason() if over else CAP) if over or capped else None
+
+    def _play(self, action: int) -> bool:
+        """Carry an action out, look and count the steps; return if the game is over."""
+        if action < ACTION_COUNT:
+            over, pressed = self._game.act(action), 1
+        else:
+            over, pressed = press_keys(self._game, self._knowledge, action)
+        self._steps += pressed
+        if not over:
+            look_at_game(self._kept, action)
+            self._deepest = max(self._deepest, int(self._game.screen.status[DEPTH]))
+        return over
 
     def configure(self, settings: Settings) -> None:
         """Take nothing into account: no setting reaches the game."""

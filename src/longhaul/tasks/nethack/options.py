@@ -10,9 +10,11 @@ from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, check_ranges
 from longhaul.core.errors import ConfigError
 from longhaul.tasks.nethack.policy.options import PolicyOptions
 from longhaul.tasks.nethack.policy.phases import PhaseOptions
+from longhaul.tasks.nethack.skills import ActionSet
 
-GAME_STEPS = 5000
-"""Steps after which NLE itself ends a game."""
+GAME_STEPS = 100_000
+"""The largest cap; NLE's own environment ends games after 5,000 steps, the engine does not."""
+Play = Literal["keys", "skills"]
 CHARACTER = re.compile(r"@|[a-z]{3}(-[a-z]{3}){0,3}")
 
 
@@ -57,19 +59,25 @@ class NetHackGameOptions:
     """Whether the policy sees the map itself."""
     mask: MaskOptions = field(default_factory=MaskOptions)
     """Which actions are allowed."""
+    actions: ActionSet = "score"
+    """The actions there are: NetHackScore's 23, or `extended`, which adds praying, drinking, eating
+    anything edible, counted search and travel. Games of different sets are never compared."""
+    play: Play = "keys"
+    """What the player chooses: single actions, or skills that go on for several."""
+    skill_steps: int = 8
+    """Actions after which a skill ends at the latest; 1 chooses again after every action."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_steps <= GAME_STEPS:
             raise ConfigError(
-                f"options.max_steps = {self.max_steps} must be at least 1 and at most "
-                f"{GAME_STEPS}, where NLE itself ends a game"
+                f"options.max_steps = {self.max_steps} must be at least 1 and at most {GAME_STEPS}"
             )
         if not CHARACTER.fullmatch(self.character):
             raise ConfigError(
                 f"options.character = {self.character!r}: use role, race, alignment and gender, "
                 "as in mon-hum-neu-mal, or @"
             )
-        check_ranges(self, "options", {AT_LEAST_0: "frozen_penalty"})
+        check_ranges(self, "options", {AT_LEAST_0: "frozen_penalty", AT_LEAST_1: "skill_steps"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,4 +107,7 @@ class NetHackOptions(NetHackGameOptions):
             rules=self.rules,
             map=self.map,
             mask=self.mask,
+            actions=self.actions,
+            play=self.play,
+            skill_steps=self.skill_steps,
         )

@@ -1,105 +1,62 @@
-"""Players that learned nothing, as anchors: a random one and a simple scripted explorer."""
+"""Players that learned nothing, as anchors: random ones, the rules' order, and the script."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from longhaul.core.env import Episode, StepBuffers, empty_actions
+from longhaul.core.env import Array, Episode, StepBuffers, empty_actions
 from longhaul.core.evaluation import Case
 from longhaul.core.seeds import Seeds
-from longhaul.tasks.nethack.observation.arrays import DOWNWARD, FOE, FRONTIER, THING
-from longhaul.tasks.nethack.observation.numbers import COMPASS, DISTANCE, NEAR
 from longhaul.tasks.nethack.options import MapOptions, MaskOptions, NetHackGameOptions
-from longhaul.tasks.nethack.source import NetHackFactory
-from longhaul.tasks.nethack.vocabulary import (
-    ACTION_COUNT,
-    ATOM_BITS,
-    ATOM_INDEX,
-    DOWN,
-    EAT,
-    KICK,
-    MORE,
-    MOVES,
-    SEARCH,
-    STATE,
-)
+from longhaul.tasks.nethack.rule_order import RuleOrder
+from longhaul.tasks.nethack.source import NetHackFactory, rules_of
+from longhaul.tasks.nethack.vocabulary import ATOM_BITS
 
 Choose = Callable[[StepBuffers], int]
 """Returns the action for the present observation of one game."""
-RANDOM, EXPLORER = "random", "explorer"
-LOST_MOVES = 0.2
-"""Share of steps in which the explorer walks at random where it knows no way."""
+RANDOM, MASKED = "random", "random-under-mask"
+RANDOM_SKILL, RULE_ORDER, SCRIPT = "random-skill", "rule-order", "script"
+ANCHORS = (RANDOM, MASKED, RANDOM_SKILL, RULE_ORDER, SCRIPT)
 
 
 def random_player(generator: np.random.Generator) -> Choose:
-    """Return a player that draws one of the 23 actions, each as likely as the others."""
-    return lambda slots: int(generator.integers(ACTION_COUNT))
+    """Return a player that draws any action, each as likely as the others, the closed ones too."""
+
+    def choose(slots: StepBuffers) -> int:
+        return int(generator.integers(_open(slots).size))
+
+    return choose
 
 
-@dataclass(frozen=True, slots=True)
-class Explorer:
-    """Fights what is beside it, takes what lies near, explores, and goes down the first stairs."""
-
-    generator: np.random.Generator
-
-    def __call__(self, slots: StepBuffers) -> int:
-        """Return the first thing to do of a fixed list."""
-        atoms, state = slots.obs[ATOM_BITS][0], slots.obs[STATE][0]
-
-        def holds(*names: str) -> bool:
-            return any(atoms[ATOM_INDEX[name]] for name in names)
-
-        if (answer := self._answer(holds, state)) is not None:
-            return answer
-        if holds("hostile_adjacent") and not holds("touch_danger_adjacent"):
-            return _way(state, FOE)
-        if holds("on_stairs_down"):
-            return DOWN
-        if holds("on_safe_corpse") and not holds("hunger_satiated", "recently_eaten"):
-            return EAT
-        if holds("door_locked") and holds("door_closed_adjacent"):
-            return KICK
-        for target in (THING, DOWNWARD, FRONTIER):
-            if state[DISTANCE + target] > 0:
-                return _way(state, target)
-        return self._look_about(state)
-
-    def _answer(self, holds: Callable[..., bool], state: np.ndarray) -> int | None:
-        """Return the key for an open question."""
-        if holds("prompt_direction"):
-            # A door that was kicked is straight beside.
-            return int(self.generator.integers(1, 5))
-        if holds("prompt_confirm"):
-            return MOVES[-1] if holds("on_safe_corpse") else MORE  # northwest is the key of yes
-        if holds("prompt_item", "stuck"):
-            return MORE if self.generator.random() < 0.5 else self._walk(state)
-        return None
-
-    def _look_about(self, state: np.ndarray) -> int:
-        """Search, and sometimes walk, where no way is known."""
-        return self._walk(state) if self.generator.random() < LOST_MOVES else SEARCH
-
-    def _walk(self, state: np.ndarray) -> int:
-        free = np.flatnonzero(state[NEAR : NEAR + 8])
-        return int(self.generator.choice(free)) + 1 if len(free) else SEARCH
+def masked_player(generator: np.random.Generator) -> Choose:
+    """Return a player that draws one of the actions or skills that are open."""
+    return lambda slots: int(generator.choice(np.flatnonzero(_open(slots))))
 
 
-def _way(state: np.ndarray, target: int) -> int:
-    """Return the first move towards a target; search if it is here."""
-    begin = COMPASS + 8 * target
-    ways = np.flatnonzero(state[begin : begin + 8])
-    return int(ways[0]) + 1 if len(ways) else SEARCH
+def rule_player(options: NetHackGameOptions, *, without: Sequence[str] = ()) -> Choose:
+    """Return a player that takes the skill the rules call for most, leaving some skills out."""
+    order = RuleOrder(rules_of(options.rules, "skills"), without=without)
+
+    def choose(slots: StepBuffers) -> int:
+        return int(order.choose(slots.obs[ATOM_BITS], _open(slots)[None])[0])
+
+    return choose
+
+
+def _open(slots: StepBuffers) -> Array:
+    assert slots.mask is not None, "anchors are played in games that have masks"
+    mask: Array = slots.mask[0]
+    return mask
 
 
 def play_cases(
     options: NetHackGameOptions, cases: Sequence[Case], choose: Choose
 ) -> tuple[Episode, ...]:
-    """Play every case to its end, one after another, with all actions open."""
-    opened = replace(options, map=MapOptions(), mask=MaskOptions(enabled=False))
-    env = NetHackFactory(opened)()
+    """Play every case to its end, one after another."""
+    env = NetHackFactory(replace(options, map=MapOptions(), mask=MaskOptions()))()
     slots = StepBuffers.allocate(env.spec, 1)
     env.bind(slots)
     actions = empty_actions(env.spec, 1)
@@ -124,13 +81,26 @@ def play_cases(
 def play_references(
     options: NetHackGameOptions, cases: Sequence[Case]
 ) -> dict[str, tuple[Episode, ...]]:
-    """Play the cases with both anchors, under the cap of the options."""
-    seeds = Seeds(0)
-    return {
-        RANDOM: play_cases(
-            options, cases, random_player(seeds.generator("nethack", "anchor", RANDOM))
-        ),
-        EXPLORER: play_cases(
-            options, cases, Explorer(seeds.generator("nethack", "anchor", EXPLORER))
-        ),
-    }
+    """Play the cases with all anchors, under the cap and with the actions of the options."""
+    return {name: play_anchor(name, options, cases) for name in ANCHORS}
+
+
+def play_anchor(
+    name: str, options: NetHackGameOptions, cases: Sequence[Case], *, without: Sequence[str] = ()
+) -> tuple[Episode, ...]:
+    """Play the cases with one anchor; those that follow rules may leave skills out."""
+    draw = Seeds(0).generator("nethack", "anchor", name)
+    if name in (RANDOM, MASKED):
+        keys = replace(
+            options, play="keys", rules="" if options.play == "skills" else options.rules
+        )
+        return play_cases(
+            keys, cases, random_player(draw) if name == RANDOM else masked_player(draw)
+        )
+    rules = options.rules if options.play == "skills" else ""
+    skills = replace(options, play="skills", rules=rules)
+    if name == RANDOM_SKILL:
+        return play_cases(skills, cases, masked_player(draw))
+    if name == SCRIPT:
+        skills = replace(skills, skill_steps=1)
+    return play_cases(skills, cases, rule_player(skills, without=without))

@@ -12,7 +12,7 @@ import json
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -25,15 +25,15 @@ from longhaul.core.config import convert
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.evaluation import Records
 from longhaul.core.metrics import Panel
+from longhaul.tasks.nethack.skills import SKILL_NAMES
 from longhaul.tasks.nethack.vocabulary import (
-    ACTION_COUNT,
-    ACTIONS,
-    ATOM_COUNT,
     ATOM_INDEX,
     ATOM_NAMES,
     EXPERTS,
+    EXTENDED_ACTIONS,
     MOVES,
     RUNS,
+    SKILL_ATOM_NAMES,
 )
 
 Aim = Literal["any", "open", "hostile", "away", "frontier", "down", "object", "door"]
@@ -41,6 +41,7 @@ AIMS: tuple[Aim, ...] = ("any", "open", "hostile", "away", "frontier", "down", "
 """Which of its moves an operator means: all, those into free cells, towards a hostile monster,
 away from them, the next one on the path to the frontier, to the way down, to an object, or those
 towards a closed door."""
+Over = Literal["keys", "skills"]  # what operators stand for
 GROUPS = {"moves": tuple(MOVES), "runs": tuple(RUNS)}
 OWN_RULES = Path(__file__).parent / "rules.toml"
 
@@ -63,7 +64,7 @@ class Operator:
         """The numbers of its actions."""
         found: list[int] = []
         for name in self.actions:
-            found.extend(GROUPS.get(name) or (ACTIONS.index(name),))
+            found.extend(GROUPS.get(name) or (EXTENDED_ACTIONS.index(name),))
         return tuple(found)
 
 
@@ -98,6 +99,7 @@ class _File:
     operators: dict[str, dict[str, Any]]
     rules: tuple[NetHackRule, ...]
     version: str = "1"
+    over: Over = "keys"
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,13 @@ class RuleGraph:
     rules: tuple[NetHackRule, ...]
     meanings: dict[str, str] = field(default_factory=dict)
     """What each effect means."""
+    over: Over = "keys"
+    """Whether the operators are skills; they then have the skills' order."""
+
+    @property
+    def atom_names(self) -> tuple[str, ...]:
+        """The atoms that rules may name, in their order in an observation."""
+        return SKILL_ATOM_NAMES if self.over == "skills" else ATOM_NAMES
 
     @cached_property
     def digest(self) -> str:
@@ -165,7 +174,7 @@ class RuleGraph:
     @cached_property
     def operator_actions(self) -> NDArray[np.bool_]:
         """[operators, actions], True for the actions an operator may take."""
-        allowed = np.zeros((len(self.operators), ACTION_COUNT), np.bool_)
+        allowed = np.zeros((len(self.operators), len(EXTENDED_ACTIONS)), np.bool_)
         for row, operator in enumerate(self.operators):
             allowed[row, list(operator.action_ids)] = True
         return allowed
@@ -180,8 +189,15 @@ class RuleGraph:
         """[rules]."""
         return np.array([rule.safety for rule in self.rules], np.float32)
 
+    def shuffled(self, seed: int) -> RuleGraph:
+        """Return the graph with wrong content: each operator has another one's rules."""
+        names = self.operator_names
+        other = dict(zip(names, np.random.default_rng(seed).permutation(names), strict=True))
+        rules = tuple(replace(rule, operator=str(other[rule.operator])) for rule in self.rules)
+        return replace(self, rules=rules)
+
     def _atoms(self, names: Sequence[Sequence[str]]) -> Bits:
-        found = np.zeros((len(names), ATOM_COUNT), np.uint8)
+        found = np.zeros((len(names), len(self.atom_names)), np.uint8)
         for row, atoms in enumerate(names):
             found[row, [ATOM_INDEX[atom] for atom in atoms]] = 1
         return found
@@ -209,7 +225,10 @@ def parse_rules(text: str, *, source: str = "the rules") -> RuleGraph:
         )
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
-    return RuleGraph(operators, tuple(file.effects), file.rules, file.effects)
+    if file.over == "skills":
+        order = [*SKILL_NAMES, *(one.name for one in operators)]
+        operators = tuple(sorted(operators, key=lambda one: order.index(one.name)))
+    return RuleGraph(operators, tuple(file.effects), file.rules, file.effects, file.over)
 
 
 RULES_FILE = "rules.jsonl"
@@ -263,7 +282,8 @@ def lint(graph: RuleGraph) -> tuple[str, ...]:
     """Return every fault of a graph, in words; empty if it is fit for use."""
     names = tuple(_unknown_names(graph))
     # The other checks look names up, so they would only repeat what an unknown name breaks.
-    return names or tuple(itertools.chain.from_iterable(check(graph) for check in CHECKS))
+    checks = (*CHECKS, *(SKILL_CHECKS if graph.over == "skills" else KEY_CHECKS))
+    return names or tuple(itertools.chain.from_iterable(check(graph) for check in checks))
 
 
 def read_rules(path: Path = OWN_RULES) -> RuleGraph:
@@ -283,12 +303,12 @@ def read_rules(path: Path = OWN_RULES) -> RuleGraph:
 def _unknown_names(graph: RuleGraph) -> Iterator[str]:
     for operator in graph.operators:
         yield from _missing(f"operator {operator.name}", "expert", [operator.expert], EXPERTS)
-        known = (*ACTIONS, *GROUPS)
+        known = (*EXTENDED_ACTIONS, *GROUPS)
         yield from _missing(f"operator {operator.name}", "action", operator.actions, known)
     for number, rule in enumerate(graph.rules):
         where = _where(number, rule)
         yield from _missing(where, "operator", [rule.operator], graph.operator_names)
-        yield from _missing(where, "atom", (*rule.conditions, *rule.forbids), ATOM_NAMES)
+        yield from _missing(where, "atom", (*rule.conditions, *rule.forbids), graph.atom_names)
         yield from _missing(where, "effect", (*rule.effects, *rule.risks), graph.effects)
 
 
@@ -339,7 +359,7 @@ def _idle_operators(graph: RuleGraph) -> Iterator[str]:
 
 def _idle_atoms(graph: RuleGraph) -> Iterator[str]:
     used = {atom for rule in graph.rules for atom in rule.conditions}
-    for name in ATOM_NAMES:
+    for name in graph.atom_names:
         if name not in used:
             yield f"atom {name} leads to no operator"
 
@@ -360,9 +380,14 @@ def _poor_experts(graph: RuleGraph) -> Iterator[str]:
 
 def _idle_actions(graph: RuleGraph) -> Iterator[str]:
     reached = {action for operator in graph.operators for action in operator.action_ids}
-    for action in range(ACTION_COUNT):
+    for action in range(len(EXTENDED_ACTIONS)):
         if action not in reached:
-            yield f"action {ACTIONS[action]!r} belongs to no operator"
+            yield f"action {EXTENDED_ACTIONS[action]!r} belongs to no operator"
+
+
+def _other_skills(graph: RuleGraph) -> Iterator[str]:
+    if graph.operator_names != SKILL_NAMES:
+        yield f"the operators must be the skills: {', '.join(SKILL_NAMES)}"
 
 
 CHECKS: tuple[Callable[[RuleGraph], Iterator[str]], ...] = (
@@ -370,8 +395,6 @@ CHECKS: tuple[Callable[[RuleGraph], Iterator[str]], ...] = (
     _repeated_names,
     _impossible_rules,
     _idle_operators,
-    _idle_atoms,
     _idle_effects,
-    _poor_experts,
-    _idle_actions,
 )
+KEY_CHECKS, SKILL_CHECKS = (_idle_atoms, _poor_experts, _idle_actions), (_other_skills,)

@@ -9,12 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from longhaul.core.env import Env, SingleEnvs
-from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
-from longhaul.tasks.nethack.options import NetHackGameOptions
+from longhaul.core.errors import ConfigError
+from longhaul.core.spaces import DURATION, Discrete, EnvSpec, Part, Tier
+from longhaul.tasks.nethack.options import NetHackGameOptions, Play
 from longhaul.tasks.nethack.rules import OWN_RULES, RuleGraph, read_rules
+from longhaul.tasks.nethack.skills import ACTION_SETS, SKILL_RULES, figures_size, skills_of
 from longhaul.tasks.nethack.vocabulary import (
-    ACTION_COUNT,
-    ACTIONS,
     ATOM_BITS,
     ATOM_COUNT,
     CROP,
@@ -22,6 +22,9 @@ from longhaul.tasks.nethack.vocabulary import (
     MESSAGE_WORDS,
     PACK,
     PACK_CLASSES,
+    SKILL_ATOM_NAMES,
+    SKILL_VERSION,
+    SKILLS,
     STATE,
     STATE_SIZE,
     STATE_VERSION,
@@ -37,9 +40,14 @@ MISSING = (
 
 
 @lru_cache(maxsize=4)
-def rules_of(path: str) -> RuleGraph:
+def rules_of(path: str, play: Play = "keys") -> RuleGraph:
     """Return the graph of `options.rules`; the task's own if that is empty."""
-    return read_rules(Path(path) if path else OWN_RULES)
+    graph = read_rules(Path(path) if path else SKILL_RULES if play == "skills" else OWN_RULES)
+    if graph.over != play:
+        raise ConfigError(
+            f"options.rules = {path!r} holds rules of {graph.over}, but options.play = {play!r}"
+        )
+    return graph
 
 
 def describe(options: NetHackGameOptions) -> EnvSpec:
@@ -48,21 +56,30 @@ def describe(options: NetHackGameOptions) -> EnvSpec:
     The cap, the layout of observations and the digest of the rules are part of the id: a
     checkpoint made with others is refused.
     """
-    parts = {STATE: Part((STATE_SIZE,)), ATOM_BITS: Part((ATOM_COUNT,), "uint8")}
+    skills = options.play == "skills"
+    atoms = len(SKILL_ATOM_NAMES) if skills else ATOM_COUNT
+    parts = {STATE: Part((STATE_SIZE,)), ATOM_BITS: Part((atoms,), "uint8")}
+    choices, layout = ACTION_SETS[options.actions], STATE_VERSION
+    if skills:
+        parts[SKILLS] = Part((figures_size(options.actions),))
+        choices = tuple(one.name for one in skills_of(options.actions))
+        layout = f"{STATE_VERSION} {SKILL_VERSION} of {options.skill_steps}"
     if options.map.view:
         size = options.map.size
         parts[CROP] = Part((size, size), "uint8")
         parts[MESSAGE] = Part((MESSAGE_WORDS,))
         parts[PACK] = Part((PACK_CLASSES,))
-    digest = rules_of(options.rules).digest[:12]
+    digest = rules_of(options.rules, options.play).digest[:12]
+    more = "" if options.actions == "score" else f" actions {options.actions}"
     return EnvSpec(
         id=f"NetHackScore-v0 {options.character} cap {options.max_steps} "
-        f"{STATE_VERSION} rules {digest}",
+        f"{layout} rules {digest}{more}",
         observation=parts,
-        action=Discrete(ACTION_COUNT, ACTIONS),
+        action=Discrete(len(choices), choices),
         tier=Tier.REPLAY,
-        has_masks=options.mask.enabled,
+        has_masks=options.mask.enabled or skills,
         terms=TERMS,
+        measures=(DURATION,) if skills else (),
         row_name="hero",
     )
 
@@ -76,8 +93,12 @@ class NetHackFactory:
 
     def __call__(self) -> Env:
         """Return an environment; only here is NLE needed."""
-        module = importlib.import_module("longhaul.tasks.nethack.game")
-        env: Env = module.NetHackEnv(self.options, drawn=self.drawn)
+        if self.options.play == "skills":
+            module = importlib.import_module("longhaul.tasks.nethack.skill_env")
+            env: Env = module.SkillEnv(self.options, drawn=self.drawn)
+        else:
+            module = importlib.import_module("longhaul.tasks.nethack.game")
+            env = module.NetHackEnv(self.options, drawn=self.drawn)
         return env
 
 

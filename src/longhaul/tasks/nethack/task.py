@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
@@ -16,7 +17,10 @@ from longhaul.tasks.nethack import rules as rule_records
 from longhaul.tasks.nethack.evaluation import HELD_OUT, REHEARSAL, SCORE, ended, suites
 from longhaul.tasks.nethack.evaluation import METRICS as EVALUATION_METRICS
 from longhaul.tasks.nethack.options import NetHackOptions
+from longhaul.tasks.nethack.rule_order import RuleOrder
+from longhaul.tasks.nethack.rules import RuleGraph
 from longhaul.tasks.nethack.source import game_envs, rules_of
+from longhaul.tasks.nethack.vocabulary import ATOM_BITS
 
 PANELS = (
     Panel(
@@ -65,7 +69,7 @@ def build(request: TaskRequest) -> Task:
         )
     options: NetHackOptions = request.options
     envs = game_envs(options.game())
-    graph = rules_of(options.rules)
+    graph = rules_of(options.rules, options.play)
     task = Task(
         name="nethack",
         envs=envs,
@@ -77,6 +81,7 @@ def build(request: TaskRequest) -> Task:
         ),
         panels=(*PANELS, rule_records.PANEL),
         records=lambda log: rule_records.rule_records(graph),
+        script=rule_script(graph) if options.play == "skills" else None,
     )
     if options.network == "plain":
         return task
@@ -95,6 +100,19 @@ def build(request: TaskRequest) -> Task:
         records=lambda log: {**rule_records.rule_records(graph), **player.records(log)},
         hints=player.hints,
     )
+
+
+def rule_script(graph: RuleGraph) -> Callable[[Any, Any], Any]:
+    """Return the rules' order as a teacher: it is certain of the skill they call for most."""
+    order = RuleOrder(graph)
+
+    def choose(obs: Mapping[str, Any], mask: Any) -> Any:
+        import torch
+
+        chosen = order.choose(obs[ATOM_BITS].cpu().numpy(), mask.cpu().numpy())
+        return torch.nn.functional.one_hot(torch.from_numpy(chosen), mask.shape[1])
+
+    return choose
 
 
 def summarize(episodes: Sequence[Episode]) -> Metrics:

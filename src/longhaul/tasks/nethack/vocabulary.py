@@ -19,6 +19,10 @@ ACTION_COUNT = len(ACTIONS)
 MORE, UP, DOWN, WAIT, KICK, EAT, SEARCH = (
     ACTIONS.index(name) for name in ("more", "up", "down", "wait", "kick", "eat", "search")
 )
+EXTENDED_ACTIONS = (*ACTIONS, "pray", "quaff", "eat from pack", "search 20", "travel down")
+"""NetHackScore's actions and five more, each of which presses several keys and counts as many
+steps; never compared with players that have only the first."""
+PRAY, QUAFF, EAT_ANY, SEARCH_20, TRAVEL = range(ACTION_COUNT, len(EXTENDED_ACTIONS))
 MOVES = range(1, 9)
 """Actions that take one step; moving into a hostile monster attacks it."""
 RUNS = range(9, 17)
@@ -181,9 +185,33 @@ ATOMS = (
 )
 ATOM_NAMES = tuple(atom.name for atom in ATOMS)
 ATOM_COUNT = len(ATOMS)
+SKILL_ATOMS = _family(
+    "skill",
+    "scene",
+    ("hp_half", "below half of the hit points"),
+    ("hp_third", "below a third of the hit points"),
+    ("resting", "searched since the hit points were below half, until they reach nine tenths"),
+    ("prayer_ready", "did not pray within the last 900 turns, nor within the first 150"),
+    ("meal_ready", "hungry, and a meal can be taken from the pack with the actions there are"),
+    ("prey_adjacent", "a foe that may be hit stands beside"),
+    ("prey_around", "two or more of them stand beside"),
+    ("prey_in_reach", "a short path leads to a foe that may be hit"),
+    ("prey_close", "a foe that may be hit is within seven steps"),
+    ("prey_strong", "one well above the hero's level stands beside"),
+    ("exit_near", "a corridor or doorway is within four steps, while foes are seen"),
+    ("way_up_known", "a known path leads to the way up"),
+    ("spot_known", "nothing is left to explore, but there is a place to search"),
+    ("door_breakable", "a known path leads to a locked door that was not kicked in vain"),
+    ("boulder_movable", "a boulder may be pushed, which promises more than searching"),
+    ("deep_for_level", "deeper than the hero's experience level plus one"),
+    ("deep_for_health", "deeper than a tenth of the most hit points"),
+    ("interrupted", "the last skill ended because something happened"),
+)
+"""What skills are chosen by beside the other atoms; all are of the scene's word, after the rest."""
+SKILL_ATOM_NAMES = (*ATOM_NAMES, *(atom.name for atom in SKILL_ATOMS))
 PLAYER_ATOMS = sum(atom.kind == "player" for atom in ATOMS)
 """How many atoms are of the player; they come first, those of the scene after them."""
-ATOM_INDEX = {name: index for index, name in enumerate(ATOM_NAMES)}
+ATOM_INDEX = {name: index for index, name in enumerate(SKILL_ATOM_NAMES)}
 
 STATE_VERSION = "longhaul-nethack-1"
 """Changes whenever an entry of the state vector or an atom means something else."""
@@ -245,6 +273,10 @@ STATE = "state"
 """float32 [STATE_SIZE]: the numeric state."""
 ATOM_BITS = "atoms"
 """uint8 [ATOM_COUNT]: 1 for every atom that holds."""
+SKILLS = "skills"
+"""float32 [skill figures], only if skills are chosen: which apply, the last one, and numbers."""
+SKILL_VERSION = "skills-1"
+"""Changes whenever a skill, an entry of `SKILLS` or an atom of skills means something else."""
 CROP = "crop"
 """uint8 [size, size], only with the map view: glyph classes around the hero, who is in its
 middle."""

@@ -65,7 +65,11 @@ class Desk:
         self.put_hero(HERO)
         self.status(HP=16, HPMAX=16, DEPTH=1, XP=1, HUNGER=1, AC=5, TIME=1, DLEVEL=1)
         self.view = GameView(
-            self.screen, self.recall, knowledge(), Scratch.allocate(), self.outcome
+            self.screen,
+            self.recall,
+            knowledge(),
+            Scratch.allocate(len(knowledge().aims)),
+            self.outcome,
         )
 
     def status(self, **values: int) -> None:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from longhaul.tasks.nethack.options import MaskOptions, NetHackGameOptions
-from longhaul.tasks.nethack.players import Explorer
 from longhaul.tasks.nethack.vocabulary import ACTION_COUNT, ATOM_BITS, ATOM_NAMES
+from tests.tasks.nethack.explorer import Explorer
 from tests.tasks.nethack.games import Opened, opened
 
 pytestmark = pytest.mark.nethack

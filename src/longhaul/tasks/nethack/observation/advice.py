@@ -24,7 +24,7 @@ from longhaul.tasks.nethack.observation.arrays import (
     Scratch,
 )
 from longhaul.tasks.nethack.rules import AIMS
-from longhaul.tasks.nethack.vocabulary import ACTION_COUNT, EXPERTS, MORE, PLAYER_ATOMS
+from longhaul.tasks.nethack.vocabulary import EXPERTS, MORE, PLAYER_ATOMS
 
 NEEDS, HELPS, VETOES = 0, 2, 4
 """Columns of `Knowledge.bits`: the player's word, after which comes the scene's."""
@@ -51,14 +51,37 @@ def advise(
 ) -> None:
     """Write the best match of each expert's rules, the confidence, and the open actions.
 
-    A rule that holds counts its prior, half of it for its context. A prompt leaves all actions
-    open, and so does a situation without advice.
+    A prompt leaves all actions open, and so does a situation without advice.
     """
     asked = scratch.found[F_PROMPT] != NO_PROMPT
+    weigh_rules(knowledge, scratch, atoms, figures)
     mask[:] = asked
+    if not asked:
+        for operator in range(len(knowledge.aims)):
+            if scratch.wants[operator] >= 0:
+                aim = knowledge.aims[operator]
+                _open(knowledge.actions[operator], aim, scratch.around, scratch.ways[MOVE], mask)
+        _close_dangers(scratch.around, mask)
+    mask[MORE] = True
+    opened = 0
+    for action in range(len(mask)):
+        opened += mask[action]
+    if opened <= 1:
+        mask[:] = True
+
+
+@kernel
+def weigh_rules(knowledge: Knowledge, scratch: Scratch, atoms: Array, figures: Array) -> None:
+    """Write how much the rules call for each operator, the best match of each expert's rules, and
+    the confidence.
+
+    A rule that holds counts its prior, half of it for its context. An operator none of whose rules
+    holds is wanted less than not at all.
+    """
     figures[:] = 0.0
-    best, bits = scratch.best, knowledge.bits
+    best, bits, wants = scratch.best, knowledge.bits, scratch.wants
     best[:] = 0.0
+    wants[:] = -1.0
     player, scene = _packed_atoms(atoms)
     player_share = CHANNEL / max(_ones(player), 1)
     scene_share = CHANNEL / max(_ones(scene), 1)
@@ -74,20 +97,11 @@ def advise(
         helpful = _ones(bits[rule, HELPS]) + _ones(bits[rule, HELPS + 1])
         support = helping / helpful if helpful else 1.0
         expert = knowledge.experts[rule]
-        figures[expert] = max(figures[expert], knowledge.priors[rule] * (0.5 + 0.5 * support))
-        if not asked:
-            operator = knowledge.operators[rule]
-            aim = knowledge.aims[operator]
-            _open(knowledge.actions[operator], aim, scratch.around, scratch.ways[MOVE], mask)
+        value = knowledge.priors[rule] * (0.5 + 0.5 * support)
+        figures[expert] = max(figures[expert], value)
+        operator = knowledge.operators[rule]
+        wants[operator] = max(wants[operator], value)
     figures[EXPERT_COUNT] = best.mean()
-    if not asked:
-        _close_dangers(scratch.around, mask)
-    mask[MORE] = True
-    opened = 0
-    for action in range(ACTION_COUNT):
-        opened += mask[action]
-    if opened <= 1:
-        mask[:] = True
 
 
 @kernel
@@ -123,7 +137,7 @@ def _keep_best(best: Array, value: float) -> None:
 @kernel
 def _open(actions: Array, aim: int, around: Array, moves: Array, mask: Array) -> None:
     """Open the actions of an operator, of its moves those it aims at."""
-    for action in range(ACTION_COUNT):
+    for action in range(len(mask)):
         if not actions[action] or mask[action]:
             continue
         if 1 <= action <= 16 and aim != ANY:

@@ -70,15 +70,27 @@ CONDITION, ALIGNMENT = 25, 26
     R_SCORE_CHANGE,
     R_MOVED,
     R_CAP,
-) = range(23)
-RECALLED = 23
+    R_RESTING,
+    R_PRAYED,
+    R_ATE,
+    R_KICK,
+    R_SPOT_Y,
+    R_SPOT_X,
+    R_SPOT_LEFT,
+    R_SPOTS,
+    R_SPARED,
+    R_SKILL,
+    R_PREY,
+    R_CORPSE,
+) = range(35)
+RECALLED = 35
 NEVER = 1_000_000
 """The age of what did not happen."""
 
 # What is marked on the map of the present level, as bits.
-VISITED, TAKEN, BLOCKED, OCCUPIED = 1, 2, 4, 8
+VISITED, TAKEN, BLOCKED, OCCUPIED, SPARED = 1, 2, 4, 8, 16
 """The hero was there; was there since the present object lies there; a locked door; a
-creature was there when last seen."""
+creature was there when last seen; one is there that the game called peaceful."""
 
 # What a cell of the chart holds, as bits, after how it can be entered.
 WAY = 3
@@ -104,6 +116,30 @@ FRONTIER, DOWNWARD, THING, FOE = range(4)
 TARGETS = 4
 MOVE, STEPS = range(2)
 """Rows of what is known of the way to a target."""
+# Further targets, which only skills have.
+PREY, UPWARD, NARROW, SPOT, LOCKED, BOULDER = range(6)
+"""A foe that may be hit, the way up, a corridor or doorway, a place to search, a locked door, a
+boulder that may be pushed."""
+ERRANDS = 6
+
+# What is found of the monsters that may be hit.
+(
+    S_ADJACENT,
+    S_SAFE,
+    S_NEAREST,
+    S_WEAKEST,
+    S_WEAKEST_LEVEL,
+    S_STRONGEST_LEVEL,
+    S_FOES,
+    S_SPOT_VALUE,
+) = range(8)
+SIGHTED = 8
+"""How many stand beside, are seen, how far the nearest is, the move towards the weakest one beside,
+the levels of the weakest and the strongest beside, how many are seen of all kinds, and what the
+place to search is worth, in hundredths."""
+P_Y, P_X, P_GLYPH, P_TURN = range(4)
+"""Columns of what is remembered of a creature the game called peaceful."""
+REMEMBERED = 16
 
 # What a look at the scene found, as counts and flags.
 (
@@ -191,6 +227,10 @@ class Recall(NamedTuple):
     ground: Array  # [21, 79] int16: the last glyph seen that was no creature
     marks: Array  # [21, 79] uint8
     killed: Array  # [21, 79] int64: the turn in which a corpse appeared in place of a monster
+    searched: Array  # [21, 79] uint8: how often the hero searched beside the cell
+    tries: Array  # [21, 79] uint8: kicks against a door, pushes of a boulder
+    chased: Array  # [21, 79] uint8: steps towards a foe in this cell
+    peaceful: Array  # [REMEMBERED, 4] int64: whom the game called peaceful, and when last seen
 
     @staticmethod
     def allocate() -> Recall:
@@ -200,6 +240,10 @@ class Recall(NamedTuple):
             np.zeros((HEIGHT, WIDTH), np.int16),
             np.zeros((HEIGHT, WIDTH), np.uint8),
             np.zeros((HEIGHT, WIDTH), np.int64),
+            np.zeros((HEIGHT, WIDTH), np.uint8),
+            np.zeros((HEIGHT, WIDTH), np.uint8),
+            np.zeros((HEIGHT, WIDTH), np.uint8),
+            np.zeros((REMEMBERED, 4), np.int64),
         )
 
 
@@ -214,10 +258,13 @@ class Scratch(NamedTuple):
     queue: Array  # [CHARTED] int16
     ways: Array  # [2, TARGETS] int64: the first move towards each target, the path's length
     best: Array  # [8] float32: the best coverages
+    errands: Array  # [2, ERRANDS] int64: as `ways`, of the further targets
+    sighted: Array  # [SIGHTED] int64
+    wants: Array  # [operators] float32: how much the rules call for each
 
     @staticmethod
-    def allocate() -> Scratch:
-        """Return zeroed room."""
+    def allocate(operators: int) -> Scratch:
+        """Return zeroed room for a look by rules of so many operators."""
         return Scratch(
             np.zeros(FOUND, np.int64),
             np.zeros((DIRECTION_SETS, 8), np.uint8),
@@ -227,6 +274,9 @@ class Scratch(NamedTuple):
             np.zeros(CHARTED, np.int16),
             np.zeros((2, TARGETS), np.int64),
             np.zeros(8, np.float32),
+            np.zeros((2, ERRANDS), np.int64),
+            np.zeros(SIGHTED, np.int64),
+            np.zeros(operators, np.float32),
         )
 
 
@@ -239,10 +289,12 @@ class ShownArrays(NamedTuple):
     crop: Array  # [size, size] uint8, empty without a map view
     words: Array  # [MESSAGE_WORDS] float32, empty without a map view
     pack: Array  # [PACK_CLASSES] float32, empty without a map view
+    keys: Array  # [skills] int64: the action each skill takes next, 0 if it does not apply
+    figures: Array  # [skill figures] float32, empty without skills
 
     @staticmethod
     def allocate(crop: int = 0) -> ShownArrays:
-        """Return zeroed arrays, with a map view of this size if it is not 0."""
+        """Return zeroed arrays, with a map view of this size if it is not 0, without skills."""
         return ShownArrays(
             np.zeros(STATE_SIZE, np.float32),
             np.zeros(ATOM_COUNT, np.uint8),
@@ -250,6 +302,8 @@ class ShownArrays(NamedTuple):
             np.zeros((crop, crop), np.uint8),
             np.zeros(MESSAGE_WORDS if crop else 0, np.float32),
             np.zeros(PACK_CLASSES if crop else 0, np.float32),
+            np.zeros(0, np.int64),
+            np.zeros(0, np.float32),
         )
 
 
@@ -265,7 +319,7 @@ class Knowledge(NamedTuple):
     priors: Array  # [rules] float32
     experts: Array  # [rules] int64
     operators: Array  # [rules] int64
-    actions: Array  # [operators, ACTION_COUNT] bool
+    actions: Array  # [operators, actions of the larger set] bool
     aims: Array  # [operators] int64: the place in rules.AIMS
 
 
@@ -289,7 +343,7 @@ def packed(bits: Array) -> Array:
 
 def observation_stamp() -> int:
     """Return a number that differs when the text of any module of this folder does."""
-    return kernel_stamp((*sorted(Path(__file__).parent.glob("*.py")), _VOCABULARY))
+    return kernel_stamp((*sorted(Path(__file__).parent.glob("*.py")), *_SHARED))
 
 
-_VOCABULARY = Path(__file__).parent.parent / "vocabulary.py"
+_SHARED = tuple(Path(__file__).parent.parent / name for name in ("vocabulary.py", "skills.py"))

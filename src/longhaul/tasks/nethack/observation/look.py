@@ -8,7 +8,7 @@ from numba.typed import List
 
 from longhaul.core.env import Array
 from longhaul.envs.native.jit import entry, kernel
-from longhaul.tasks.nethack.observation.advice import advise
+from longhaul.tasks.nethack.observation.advice import advise, weigh_rules
 from longhaul.tasks.nethack.observation.arrays import (
     C_FOOD,
     EXPERIENCE_LEVEL,
@@ -29,7 +29,9 @@ from longhaul.tasks.nethack.observation.arrays import (
     observation_stamp,
 )
 from longhaul.tasks.nethack.observation.atoms import write_atoms
+from longhaul.tasks.nethack.observation.foes import find_foes, follow_peaceful
 from longhaul.tasks.nethack.observation.numbers import RULES, write_numbers
+from longhaul.tasks.nethack.observation.places import find_places
 from longhaul.tasks.nethack.observation.recall import (
     NOTHING,
     begin,
@@ -49,6 +51,13 @@ from longhaul.tasks.nethack.observation.scene import (
     note_ground_beside,
     note_place,
     scan,
+)
+from longhaul.tasks.nethack.observation.skills import (
+    begin_skills,
+    note_skills,
+    write_figures,
+    write_keys,
+    write_skill_atoms,
 )
 
 FIRST = -1
@@ -120,21 +129,45 @@ def _write_pack(screen: Screen, pack: Array) -> None:
 def _look(view: GameView, action: int) -> None:
     screen, recall, knowledge = view.screen, view.recall, view.knowledge
     scratch, outcome = view.scratch, view.outcome
+    chooses_skills = len(outcome.keys) > 0
     if action == FIRST:
         begin(screen, recall)
+        begin_skills(recall)
     else:
         note_step(screen, recall, action)
+        if chooses_skills:
+            note_skills(screen, recall, knowledge, action)
     note_where(screen, recall, knowledge)
     _look_over(screen, recall, knowledge, scratch)
     find_paths(scratch, (screen.status[Y] + 1) * STRIDE + screen.status[X] + 1)
     write_atoms(screen, recall, knowledge, scratch, outcome.atoms)
     write_numbers(screen, recall, scratch, outcome.state)
-    advise(knowledge, scratch, outcome.atoms, outcome.state[RULES:], outcome.mask)
+    if chooses_skills:
+        _look_for_skills(view)
+    else:
+        advise(knowledge, scratch, outcome.atoms, outcome.state[RULES:], outcome.mask)
     if len(outcome.crop):
         place = (screen.status[Y], screen.status[X])
         _write_crop(screen.glyphs, knowledge.table, place, outcome.crop)
         count_words(screen.message, outcome.words)
         _write_pack(screen, outcome.pack)
+
+
+@kernel
+def _look_for_skills(view: GameView) -> None:
+    """Write what skills would do, and what they are chosen by."""
+    screen, recall, knowledge = view.screen, view.recall, view.knowledge
+    scratch, outcome = view.scratch, view.outcome
+    follow_peaceful(screen, recall)
+    find_foes(screen, recall, knowledge, scratch)
+    hero = (screen.status[Y], screen.status[X])
+    find_places(recall, knowledge.table, scratch, hero)
+    write_keys(screen, recall, knowledge, scratch, outcome)
+    write_skill_atoms(screen, recall, scratch, outcome.keys, outcome.atoms)
+    weigh_rules(knowledge, scratch, outcome.atoms, outcome.state[RULES:])
+    write_figures(screen, recall, scratch, outcome.keys, outcome.figures)
+    for skill in range(len(outcome.keys)):
+        outcome.mask[skill] = outcome.keys[skill] != 0
 
 
 def _compile(stamp: int) -> tuple[Any, Any]:

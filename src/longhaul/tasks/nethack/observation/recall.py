@@ -40,6 +40,7 @@ from longhaul.tasks.nethack.observation.arrays import (
     R_SCORE_AGE,
     R_SCORE_CHANGE,
     R_SEARCHES,
+    R_SPOT_LEFT,
     R_STEP,
     R_TURN,
     R_X,
@@ -58,16 +59,17 @@ from longhaul.tasks.nethack.observation.arrays import (
 from longhaul.tasks.nethack.vocabulary import DIRECTIONS, DOWN, SEARCH, UP
 
 
-def _bytes(text: str) -> Array:
+def ascii_bytes(text: str) -> Array:
+    """Return words as a message holds them."""
     return np.frombuffer(text.encode("ascii"), np.uint8)
 
 
-_LOCKED = _bytes("door is locked")
-_FINISHED = _bytes("finish eating")
-_DELICIOUS = _bytes("elicious")
-_TASTES = _bytes("tastes")
-_DIRECTION = _bytes("direction?")
-_TO_EAT = _bytes("want to eat")
+_LOCKED = ascii_bytes("door is locked")
+_FINISHED = ascii_bytes("finish eating")
+_DELICIOUS = ascii_bytes("elicious")
+_TASTES = ascii_bytes("tastes")
+_DIRECTION = ascii_bytes("direction?")
+_TO_EAT = ascii_bytes("want to eat")
 SPACE, LETTER_A, LETTER_Z, CASE = 32, 97, 122, 32
 WORD_FACTOR, WORD_MODULUS = 31, 65521
 
@@ -240,6 +242,10 @@ def _enter_level(screen: Screen, recall: Recall, knowledge: Knowledge) -> None:
             under = knowledge.landmarks[WAY_DOWN]
     recall.marks[:] = 0
     recall.killed[:] = -NEVER
+    recall.searched[:] = 0
+    recall.tries[:] = 0
+    recall.chased[:] = 0
+    numbers[R_SPOT_LEFT] = 0
     recall.ground[:] = knowledge.landmarks[NOTHING]
     recall.ground[y, x] = under
     numbers[R_LEVEL_AGE] = 0

@@ -142,7 +142,7 @@ def build_player(
             "total_iterations at 0, or count the phases in iterations"
         )
     return PlayerParts(
-        make_policy=lambda: ExpertPolicy(spec.observation, graph, policy),
+        make_policy=lambda: ExpertPolicy(spec.observation, graph, policy, spec.choices),
         settings=SETTINGS,
         controllers=(build_phases(phases, plan.length),),
         metrics=METRICS,

@@ -51,7 +51,13 @@ class ExpertPolicy(Policy):
 
     of_expert: Tensor
 
-    def __init__(self, parts: Mapping[str, Part], graph: RuleGraph, options: PolicyOptions) -> None:
+    def __init__(
+        self,
+        parts: Mapping[str, Part],
+        graph: RuleGraph,
+        options: PolicyOptions,
+        choices: int = ACTION_COUNT,
+    ) -> None:
         super().__init__()
         for name in REQUIRED:
             if name not in parts:
@@ -76,7 +82,7 @@ class ExpertPolicy(Policy):
         self.experts = ExpertBank(
             fused if options.experts_see_intent else seen,
             options.expert_size,
-            ACTION_COUNT,
+            choices,
             experts=options.experts,
         )
         self.critic = ending_in(
@@ -168,6 +174,7 @@ class ExpertPolicy(Policy):
             value=thought.value.view(shape),
             aux_losses=aux,
             metrics={**measured, **self._usage(thought.alpha)},
+            logits=logits.unflatten(0, shape),
         )
 
     def target(self, score: Tensor, settings: Settings) -> Tensor:
