@@ -4,6 +4,7 @@
 TASK ?= fish
 ARGS ?=
 HOURS ?= 2
+SEEDS ?= 10000
 # V=1 shows what pip does.
 V ?=
 # ROM=none leaves the package out whose directory holds Super Mario Bros., which is not free.
@@ -41,7 +42,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: train test portable lint check prove prove-slice chromium soak bench size peers-mario \
+.PHONY: train test portable lint check prove prove-slice chromium soak simulate bench size peers-mario \
 	peers-sample-factory peers-atari docs clean help moved
 
 train: .venv/ready-train $(if $(filter mario%,$(TASK)),$(GAME)) $(if $(filter nethack%,$(TASK)),$(NETHACK)) ## train TASK (default fish); more options in ARGS="..."
@@ -83,6 +84,9 @@ chromium: ## install Chromium and its driver for the browser tests, on Debian an
 
 soak: .venv/ready-dev ## train for HOURS under kills, stops, a full disk and clock jumps, and compare
 	@$(BIN)/python -m tests.durability.soak --hours "$(HOURS)" $(ARGS)
+
+simulate: .venv/ready-dev ## live through SEEDS histories of faults, in a simulated world, with the real classes
+	@$(BIN)/python -m tests.durability.simulation --seeds "$(SEEDS)" $(ARGS)
 
 bench: .venv/ready-dev $(if $(filter nethack%,$(TASK)),$(NETHACK)) ## steps per second on TASK, beside Stable-Baselines3
 	@$(BIN)/python -m benchmarks.peers "$(TASK)" $(ARGS)

@@ -35,6 +35,7 @@ from longhaul.core.control import Progress
 from longhaul.core.settings import Settings
 from longhaul.runs.recorder import Recorder
 from tests.durability import native
+from tests.durability.power import Change
 
 BEFORE, AFTER, FAILED = range(3)
 """Moments of a change; one that failed is over as well."""
@@ -85,18 +86,6 @@ class Order:
     """A file for the names of the points that were passed, in order."""
     bug: bool = False
     """Plant a bug: folders are not synced."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """One change as the journal holds it."""
-
-    op: str
-    path: str
-    other: str
-    length: int
-    offset: int
-    content: bytes = b""
 
 
 class Eye:

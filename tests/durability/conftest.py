@@ -10,7 +10,7 @@ import pytest
 
 from tests.durability import native
 from tests.durability.child import Children, children
-from tests.durability.lost_writes import scratch
+from tests.durability.power import scratch
 
 
 @pytest.fixture(scope="session")

@@ -21,9 +21,17 @@ from longhaul.app.build.text import columns
 from longhaul.runs.checkpoints.inspect import checkpoint_order
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.logs.jsonl import Row, read_rows
-from tests.durability.child import Change, Children, Order, children, read_journal
+from tests.durability.child import Children, Order, children, read_journal
 from tests.durability.digests import differing
-from tests.durability.power import Disk, Loss, disk_after, read_tree, write_tree
+from tests.durability.power import (
+    Change,
+    Disk,
+    Loss,
+    disk_after,
+    read_tree,
+    scratch,
+    write_tree,
+)
 from tests.durability.workload import SHORT, TASK, outcome, runs_in
 
 LOSSES: tuple[Loss, ...] = ("everything", "some", "nothing")
@@ -146,11 +154,6 @@ def moments(recording: Recording, cuts: int, seed: int) -> list[int]:
     last = len(recording.changes)
     count = min(last, max(1, cuts // len(LOSSES)))
     return sorted({last, *random.Random(seed).sample(range(1, last), count - 1)})
-
-
-def scratch() -> str | None:
-    """Return a folder in memory if there is one: what is synced there costs no time."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 if __name__ == "__main__":

@@ -15,10 +15,20 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from tests.durability.child import Change
-
 Loss = Literal["everything", "some", "nothing"]
 """How much of what was not synced a power cut takes."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change as the journal holds it."""
+
+    op: str
+    path: str
+    other: str
+    length: int
+    offset: int
+    content: bytes = b""
 
 
 @dataclass(eq=False)
@@ -79,6 +89,17 @@ class Disk:
     def __init__(self, top: str) -> None:
         self._top = PurePosixPath(top)
         self._root = Folder()
+
+    def restore(self, tree: dict[str, bytes | None]) -> None:
+        """Hold these paths for certain."""
+        self._root = Folder()
+        for path, content in sorted(tree.items()):
+            place = self._folder(str(self._top / path))
+            place.certain[_name(path)] = Folder() if content is None else File(content)
+
+    def damage(self, path: str, content: bytes) -> None:
+        """Have a file hold something else, for certain."""
+        self._file(path).certain = content
 
     def take(self, change: Change) -> None:
         """Do one change."""
@@ -177,3 +198,8 @@ def disk_after(changes: Iterable[Change], top: str) -> Disk:
     for change in changes:
         disk.take(change)
     return disk
+
+
+def scratch() -> str | None:
+    """Return a folder in memory if there is one: what is synced there costs no time."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None

@@ -22,7 +22,7 @@ from pathlib import Path
 from longhaul.app.build.text import columns
 from tests.durability.child import AFTER, BEFORE, Children, Order, children
 from tests.durability.digests import differing
-from tests.durability.lost_writes import scratch
+from tests.durability.power import scratch
 from tests.durability.workload import SHORT, TASK, outcome, runs_in
 
 KILLED = -9

@@ -7,8 +7,7 @@ import random
 
 import pytest
 
-from tests.durability.child import Change
-from tests.durability.power import Loss, disk_after
+from tests.durability.power import Change, Loss, disk_after
 
 CREATE = os.O_WRONLY | os.O_CREAT
 

@@ -222,8 +222,7 @@ class Lockstep(ABC):
             return
         match self._spec.tier:
             case Tier.SNAPSHOT:
-                for env in range(self._count):
-                    self._begin([env], self._ledger.settings[env])
+                self._begin_restored()
                 self._restore(state["snapshots"])
             case Tier.REPLAY:
                 self._replay(state["replay"])
@@ -233,6 +232,11 @@ class Lockstep(ABC):
         for name, flag in self._slots.unrestored().items():
             flag[...] = state["flags"][name]
         self._any_started = True
+
+    def _begin_restored(self) -> None:
+        """Configure and reset every simulator before it gets its native state."""
+        for env in range(self._count):
+            self._begin([env], self._ledger.settings[env])
 
     def begin_again(self, env: int) -> None:
         """Reset one simulator to where its episode began; the others stay where they are."""

@@ -6,8 +6,6 @@ import json
 import math
 import multiprocessing.spawn
 import pickle
-import select
-import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -32,7 +30,7 @@ from longhaul.envs.processes.messages import (
     WorkerLoss,
     WorkerStage,
 )
-from longhaul.envs.processes.process import WorkerProcess, start_worker
+from longhaul.envs.processes.process import WORKER_SYSTEM, WorkerProcess, WorkerSystem
 
 STEP_ALL = Order(Kind.STEP)
 STUCK_SHARE = 0.5  # of the deadline, after which a silent worker is named
@@ -77,8 +75,9 @@ class Fleet:
 
     def __init__(
         self, source: SingleEnvs, mailbox: Mailbox, shares: Mapping[int, tuple[int, ...]],
-        config: ProcessesConfig, *, count: int,
+        config: ProcessesConfig, *, count: int, system: WorkerSystem = WORKER_SYSTEM,
     ) -> None:  # fmt: skip
+        self.system = system
         self._mailbox = mailbox
         self._config = config
         self._deadlines = Deadlines(config)
@@ -127,7 +126,7 @@ class Fleet:
         """Start processes and have them make their environments; all at once."""
         orders = {}
         if self._guard is None and workers:
-            self._guard = Guard(self._mark)
+            self._guard = self.system.guard(self._mark)
         for worker in workers:
             assert worker not in self._processes
             words = self._words[worker]
@@ -137,7 +136,7 @@ class Fleet:
             self._generation += 1
             self._processes[worker] = self._starter.submit(
                 partial(
-                    start_worker, worker, self._generation, self._mailbox.descriptor,
+                    self.system.start, worker, self._generation, self._mailbox.descriptor,
                     output=self.output, mark=f"{self._mark}:{self._generation}",
                 )
             ).result()  # fmt: skip
@@ -177,7 +176,7 @@ class Fleet:
     def post(self, worker: int, order: Order) -> None:
         """Give one worker an order without waiting; `collect` brings the answer."""
         if not self._posted:
-            self._looked = time.monotonic()
+            self._looked = self.system.monotonic()
         self._posted[worker] = _Silence(self._words[worker][COUNT])
         process = self._processes.get(worker)
         if process is not None:
@@ -198,7 +197,7 @@ class Fleet:
                 if isinstance(results.get(process.worker), WorkerLoss):
                     is_whole = False
                     break
-            if is_whole and time.monotonic() - self._looked >= SLICE_SECONDS:
+            if is_whole and self.system.monotonic() - self._looked >= SLICE_SECONDS:
                 self._look_at_posted(results)
         for worker in results:
             del self._posted[worker]
@@ -206,17 +205,13 @@ class Fleet:
 
     def _posted_and_ready(self) -> list[WorkerProcess]:
         """Wait for at most a slice of time; return the workers that sent something or are gone."""
-        poll = select.poll()
-        speakers = {}
-        for worker in self._posted:
-            process = self._processes[worker]
-            speakers[process.channel.descriptor] = process
-            poll.register(process.channel.descriptor, select.POLLIN)
-        return [speakers[descriptor] for descriptor, _ in poll.poll(SLICE_SECONDS * 1000)]
+        speakers = {self._processes[one].channel.descriptor: one for one in self._posted}
+        ready = self.system.ready(speakers, SLICE_SECONDS)
+        return [self._processes[speakers[descriptor]] for descriptor in ready]
 
     def _look_at_posted(self, results: dict[int, Answer | WorkerLoss]) -> None:
         """Look at silent workers one slice of time after the last look, however long it was."""
-        self._looked = time.monotonic()
+        self._looked = self.system.monotonic()
         for worker in list(self._posted):
             if worker in results:
                 continue
@@ -255,7 +250,7 @@ class Fleet:
         for process in wait.waiting():
             words = self._words[process.worker]
             silence = wait.silences.setdefault(process.worker, _Silence(words[COUNT]))
-            while process.worker not in wait.results and _has_spoken(process):
+            while process.worker not in wait.results and self._has_spoken(process):
                 self._receive(process, wait.results)
             if process.worker in wait.results:
                 continue
@@ -275,6 +270,9 @@ class Fleet:
                 silence.named = True
                 stage, env = self._doing(process.worker)
                 self.on_stuck(Stuck(process.worker, process.pid, stage, env, silence.seconds))
+
+    def _has_spoken(self, process: WorkerProcess) -> bool:
+        return bool(self.system.ready([process.channel.descriptor], 0.0))
 
     def _doing(self, worker: int) -> tuple[WorkerStage, int | None]:
         words = self._words[worker]
@@ -341,12 +339,6 @@ class Fleet:
 
 def _packed(payload: Any) -> bytes:
     return b"" if payload is None else pickle.dumps(payload, pickle.HIGHEST_PROTOCOL)
-
-
-def _has_spoken(process: WorkerProcess) -> bool:
-    poll = select.poll()
-    poll.register(process.channel.descriptor, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def _packed_factory(source: SingleEnvs) -> tuple[bytes, dict[str, Any] | None]:

@@ -7,6 +7,7 @@ import faulthandler
 import io
 import json
 import os
+import select
 import signal
 import socket
 import struct
@@ -14,14 +15,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from longhaul.core.errors import EnvError, ResourceError
 from longhaul.core.system import end_with, nameless_file
 from longhaul.envs.guard import open_log
-from longhaul.envs.processes.descendants import VARIABLE, end_marked
+from longhaul.envs.processes.descendants import VARIABLE, Guard, end_marked
 from longhaul.envs.processes.messages import Channel
 
 STACK_SIGNALS = (signal.SIGUSR1,)
@@ -206,6 +208,15 @@ def _ended(status: int) -> str:
     return f"was killed by {name}"
 
 
+class StartWorker(Protocol):
+    """Starts the process of a worker."""
+
+    def __call__(
+        self, worker: int, generation: int, memory: int, *, output: Path | None, mark: str
+    ) -> WorkerProcess:
+        """Return the process."""
+
+
 def start_worker(
     worker: int, generation: int, memory: int, *, output: Path | None = None, mark: str = ""
 ) -> WorkerProcess:
@@ -255,6 +266,27 @@ def start_worker(
         if log is not None:
             os.close(log)
     return WorkerProcess(worker, Channel(ours, generation), popen, crash, mark)
+
+
+def ready(descriptors: Collection[int], seconds: float) -> list[int]:
+    """Return those of these sockets that have something to read, after at most so many seconds."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(seconds * 1000)]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSystem:
+    """What a fleet needs of the operating system; a simulation gives another one."""
+
+    start: StartWorker = start_worker
+    guard: Callable[[str], Guard] = Guard
+    ready: Callable[[Collection[int], float], list[int]] = ready
+    monotonic: Callable[[], float] = time.monotonic
+
+
+WORKER_SYSTEM = WorkerSystem()
 
 
 def _surroundings() -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -79,7 +78,7 @@ class Supervisor:
         self._broken: set[int] = set()  # envs whose simulator must be made again
         self._retired: set[int] = set()  # workers
         self._last_loss: dict[int, WorkerLoss] = {}
-        self.budget = RestartBudget(config, time.monotonic)
+        self.budget = RestartBudget(config, fleet.system.monotonic)
         fleet.on_mark = self._take_mark
         fleet.on_stuck = self._report_stuck
 
@@ -244,11 +243,11 @@ class Supervisor:
             dead = [worker for worker in self.workers if not self._fleet.is_alive(worker)]
             # Dead workers first: a new process replays all of its episodes, broken ones included.
             if dead:
-                began = time.monotonic()
+                began = self._fleet.system.monotonic()
                 self._start([w for w in dead if self._may_restart(w, outcome)], outcome)
                 for worker in dead:
                     if self._fleet.is_alive(worker):
-                        seconds = round(time.monotonic() - began, 3)
+                        seconds = round(self._fleet.system.monotonic() - began, 3)
                         words = "another process took its place"
                         fault = self._fault("replaced", worker, WorkerStage.IDLE, words)
                         self._notify(replace(fault, seconds=seconds))

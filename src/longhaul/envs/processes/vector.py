@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -24,6 +23,7 @@ from longhaul.envs.processes.fleet import Fleet
 from longhaul.envs.processes.limits import MemoryWatch, check_room
 from longhaul.envs.processes.mailbox import Layout, Mailbox
 from longhaul.envs.processes.messages import Answer, Kind, Order, WorkerLoss, WorkerStage
+from longhaul.envs.processes.process import WORKER_SYSTEM, WorkerSystem
 from longhaul.envs.processes.repro import RunningEpisodes
 from longhaul.envs.processes.supervisor import Supervisor, WorkerJob
 from longhaul.envs.replay_log import replay_mismatch
@@ -34,6 +34,8 @@ REBASE_TICKS = 10_000  # snapshots bound how far back a replay begins
 
 class ProcessVectorEnv(Lockstep):
     """A VectorEnv over envs in worker processes; its results are those of the serial one."""
+
+    system: WorkerSystem = WORKER_SYSTEM
 
     def __init__(
         self,
@@ -52,10 +54,10 @@ class ProcessVectorEnv(Lockstep):
         super().__init__(source.spec, count, seeds, faults, dealer)
         self._shares = shares
         self._episodes = RunningEpisodes(source.spec, self._ledger, self._log, self._slots)
-        self._fleet = Fleet(source, self._mailbox, shares, config, count=count)
+        self._fleet = Fleet(source, self._mailbox, shares, config, count=count, system=self.system)
         self._fleet.output = self._listeners.output
         self._supervisor = Supervisor(self._fleet, self._episodes, shares, config, self._listeners)
-        self._memory = MemoryWatch(config, time.monotonic)
+        self._memory = MemoryWatch(config, self.system.monotonic)
         self._casualties = Casualties(source, self._episodes, self._losses, config, self._listeners)
         self._endings: list[tuple[int, Ending]] = []
         self._step_job = WorkerJob(WorkerStage.STEP, _step_order, self._accept_step)
@@ -265,6 +267,12 @@ class ProcessVectorEnv(Lockstep):
         for env, snapshot in enumerate(snapshots["envs"]):
             if snapshot is not None:
                 self._episodes.rebase(env, snapshot)
+
+    def _begin_restored(self) -> None:
+        """Do nothing: a replay from a native state begins with configuration and reset.
+
+        A worker lost in a reset here would take the other episodes for begun, and replay them.
+        """
 
     def _restore(self, snapshots: State) -> None:
         self._log.restart(self._ledger)
