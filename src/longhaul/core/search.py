@@ -48,11 +48,24 @@ class SearchSpace(Protocol):
     def facts(self) -> Mapping[str, str]:
         """What a replay of decisions must have in common with the search."""
 
-    def begin(self) -> Sight:
-        """Put every simulator at the start."""
+    @property
+    def legs(self) -> int:
+        """How many parts the goal has; each is searched from where the one before was solved."""
+
+    def begin(self) -> None:
+        """Put every simulator at the start, for the first leg."""
+
+    def begin_leg(self, number: int) -> None:
+        """Search for this leg from now on, counted from 0."""
+
+    def look(self) -> Sight:
+        """Return where every simulator is now."""
 
     def step(self, actions: NDArray[np.int64]) -> Sight:
-        """Take a choice in every simulator; those that are over must be put back first."""
+        """Take a choice in every simulator; those that are over must be put back first.
+
+        What is solved is the present leg.
+        """
 
     def save(self, env: int) -> Bytes:
         """Return the whole state of one simulator."""
@@ -86,6 +99,8 @@ class Search:
     origin: Callable[[str], Start | None] = lambda goal: None
     """Return the start with which training begins an episode at a goal's true start; None is the
     environment's usual one."""
+    by_name: tuple[str, ...] = ()
+    """Goals that `all` leaves out."""
     reach: str = "reach"
     """What the measure of `Sight.reach` is called."""
 

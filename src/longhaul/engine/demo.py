@@ -92,19 +92,25 @@ def check_facts(demo: Demo, space: SearchSpace, where: str) -> None:
 def play(space: SearchSpace, demo: Demo) -> Iterator[Sight]:
     """Replay a demonstration in the first simulator of a space; yield what each step led to."""
     check_facts(demo, space, f"the demonstration of {demo.goal}")
-    yield space.begin()
+    leg = 0
+    space.begin()
+    yield space.look()
     for choice in demo.decisions:
-        yield space.step(np.full(space.count, choice, np.int64))
+        sight = space.step(np.full(space.count, choice, np.int64))
+        yield sight
+        if sight.solved[0] and leg + 1 < space.legs:
+            leg += 1
+            space.begin_leg(leg)
 
 
 def verify(space: SearchSpace, demo: Demo) -> bool:
     """Whether the decisions solve their goal at the last step, and end in the same state."""
-    solved = False
+    legs = 0
     for sight in play(space, demo):
-        if solved or (sight.over[0] and not sight.solved[0]):
+        if legs == space.legs or (sight.over[0] and not sight.solved[0]):
             return False
-        solved = bool(sight.solved[0])
-    return solved and space.digest(0) == demo.end
+        legs += bool(sight.solved[0])
+    return bool(sight.solved[0]) and legs == space.legs and space.digest(0) == demo.end
 
 
 def starts_along(space: SearchSpace, demo: Demo, every: int) -> tuple[Start, ...]:

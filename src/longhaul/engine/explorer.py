@@ -6,6 +6,7 @@ depends on the seed alone: neither on time nor on the number of threads.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,6 +60,10 @@ class Explorer:
         self.reach = 0.0
         """The farthest place any kept state has come to."""
         self.solution: bytes | None = None
+        self.leg = 0
+        """The part of the goal that is searched for."""
+        self._solved = b""
+        """The decisions of the legs before."""
         self._space = space
         self._options = options or ExplorerOptions()
         self._rng = rng
@@ -79,11 +84,17 @@ class Explorer:
         self._cell = np.zeros(count, np.int64)  # the last cell it was seen in
 
     def begin(self) -> None:
-        """Put every simulator at the start, which is the first cell."""
-        sight = self._space.begin()
-        first, cell = self._space.save(0), int(sight.cells[0])
-        self.archive.add(cell, first, Way(float(sight.cost[0]), NOWHERE, b""))
-        self.reach = float(sight.reach[0])
+        """Put every simulator at the start."""
+        self._space.begin()
+        self._begin_leg(0)
+
+    def _begin_leg(self, env: int) -> None:
+        """Make the state of one simulator the first cell of a new archive."""
+        sight = self._space.look()
+        self.archive = Archive()
+        way = Way(float(sight.cost[env]), NOWHERE, b"")
+        self.archive.add(int(sight.cells[env]), self._space.save(env), way)
+        self.reach = max(self.reach, float(sight.reach[env]))
         self._attempt(self._everyone)
 
     def advance(self) -> bytes | None:
@@ -95,13 +106,33 @@ class Explorer:
         self.steps += self._space.count
         won = np.flatnonzero(sight.solved).tolist()
         if won:
-            self.solution = min((self._decisions(env) for env in won), key=len)
-            return self.solution
+            return self._solve(won)
         self._keep(sight)
         done = np.flatnonzero(sight.over | (self._length >= self._limit))
         if len(done):
             self._attempt(done)
         return None
+
+    def _solve(self, won: list[int]) -> bytes | None:
+        """Go on with the next leg from the shortest solution of this one; return the last one."""
+        best = min(won, key=lambda env: len(self._decisions(env)))
+        self._solved += self._decisions(best)
+        if self.leg + 1 == self._space.legs:
+            self.solution = self._solved
+            return self.solution
+        self.leg += 1
+        self._space.begin_leg(self.leg)
+        self._begin_leg(best)
+        return None
+
+    @property
+    def legs(self) -> int:
+        """How many parts the goal has."""
+        return self._space.legs
+
+    def digest(self) -> str:
+        """Return a digest of the archive and of the legs before it."""
+        return hashlib.sha256(self.archive.digest().encode() + self._solved).hexdigest()
 
     def _choose_actions(self) -> None:
         """Draw an action wherever the last one has been held long enough."""
@@ -162,6 +193,8 @@ class Explorer:
             "steps": self.steps,
             "reach": self.reach,
             "solution": self.solution,
+            "leg": self.leg,
+            "solved": self._solved,
             "random": generator_state(self._rng),
             "attempts": {name: getattr(self, f"_{name}").copy() for name in ATTEMPT},
             "simulators": [space.save(env) for env in range(space.count)],
@@ -171,11 +204,12 @@ class Explorer:
         """Continue from a saved state."""
         self.archive.load_state_dict(state["archive"])
         self.steps, self.reach = state["steps"], state["reach"]
-        self.solution = state["solution"]
+        self.solution, self.leg, self._solved = state["solution"], state["leg"], state["solved"]
         restore_generator(self._rng, state["random"])
         for name in ATTEMPT:
             setattr(self, f"_{name}", np.array(state["attempts"][name]))
         self._space.begin()
+        self._space.begin_leg(self.leg)
         for env, saved in enumerate(state["simulators"]):
             self._space.load(env, np.asarray(saved))
 

@@ -56,6 +56,7 @@ class EnvSpace:
     """
 
     margin = 0.0
+    legs = 1
 
     def __init__(self, source: EnvSource, count: int, *, goal: float | None = None) -> None:
         spec = source.spec
@@ -99,7 +100,7 @@ class EnvSpace:
         """The environment and its seed."""
         return {"env": self._id, "seed": str(SEED)}
 
-    def begin(self) -> Sight:
+    def begin(self) -> None:
         """Put every simulator at the start."""
         bodies = self._bodies
         for env, simulator in enumerate(self._envs):
@@ -107,7 +108,9 @@ class EnvSpace:
             bodies.cells[env] = self._cell(env)
         bodies.steps[:], bodies.returns[:] = 0, 0.0
         bodies.over[:] = bodies.solved[:] = False
-        return self._sight()
+
+    def begin_leg(self, number: int) -> None:
+        """There is one leg only."""
 
     def step(self, actions: NDArray[np.int64]) -> Sight:
         """Take a choice in every simulator that is not over."""
@@ -120,7 +123,7 @@ class EnvSpace:
             bodies.cells[env] = self._cell(env)
             bodies.over[env] = ending is not None
             bodies.solved[env] = ending is not None and self._is_solved(env, ending)
-        return self._sight()
+        return self.look()
 
     def save(self, env: int) -> Bytes:
         """Return the whole state of one simulator."""
@@ -169,7 +172,8 @@ class EnvSpace:
             return cell_of(simulator.cell())
         return cell_of(_rounded(self._slots[env].obs))
 
-    def _sight(self) -> Sight:
+    def look(self) -> Sight:
+        """Return where every simulator is now."""
         bodies = self._bodies
         return Sight(
             cells=bodies.cells.copy(),

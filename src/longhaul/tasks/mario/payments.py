@@ -18,6 +18,7 @@ from longhaul.envs.native.jit import fetch, integer, kernel
 from longhaul.envs.native.thread_pool import Labor, Link, bind
 from longhaul.tasks.mario.game.memory import game_stamp
 from longhaul.tasks.mario.game.reward import (
+    ANSWERED,
     AREA_SLOT,
     BEST_X,
     CLEARED_NOW,
@@ -26,6 +27,7 @@ from longhaul.tasks.mario.game.reward import (
     DIED_NOW,
     GAINED,
     LOOPED,
+    NEW_AREA,
     OVER,
     POWER_CHANGE,
     PROGRESS,
@@ -51,6 +53,8 @@ MEANINGS = {
     "milestone": "Paid for every so many pixels of new ground",
     "milestone_floor": "Pixels of new ground up to which milestones pay nothing any more",
     "stagnation": "Paid when an episode is cut for want of new ground",
+    "maze": "Paid for a maze's check that is passed rightly, lost for one that is not",
+    "area": "Paid when a pipe or a vine leads to an area, or a part of one, for the first time",
     "loop": "Share of the ground a maze takes back by putting Mario back",
     "scale": "Multiplies all terms but those of an episode's end",
 }
@@ -68,6 +72,8 @@ TERMS = (
     "milestone",
     "stagnation",
     "loop",
+    "maze",
+    "area",
 )
 """What the reward is made of; each is reported by this name and all add up to the reward."""
 GROUND, IDLE, RAW, PLACE = "ground", "idle", "raw", "x"
@@ -109,6 +115,12 @@ class RewardOptions:
     """Whether a milestone pays only until the run has reached it, instead of in every episode."""
     stagnation: float = 0.0
     """Paid when an episode is cut for want of new ground."""
+    maze: float = 0.0
+    """Paid when a check of a maze is passed rightly, by the game's own counters, and lost when it
+    is passed wrongly; in 7-4 three right ones in a row go on."""
+    area: float = 0.0
+    """Paid when a pipe or a vine leads into an area for the first time in an episode, or a page or
+    more ahead of all ground in an area, as the pipes of 8-4 do."""
     loop: float = 1.0
     """Share of the ground that a maze takes back by putting Mario back; walking it again then
     pays again. 0 pays every pixel once, whichever way is taken."""
@@ -144,12 +156,12 @@ class RewardOptions:
 
 (
     W_PROGRESS, W_FORWARD, W_EARLY, W_SCORE, W_COINS, W_POWER, W_TIME, W_DEATH, W_FLAG,
-    W_MILESTONE, W_FLOOR, W_STAGNATION, W_LOOP, W_SCALE,
-) = range(14)  # fmt: skip
+    W_MILESTONE, W_FLOOR, W_STAGNATION, W_MAZE, W_AREA, W_LOOP, W_SCALE,
+) = range(16)  # fmt: skip
 (
     T_PROGRESS, T_FORWARD, T_EARLY, T_SCORE, T_COINS, T_POWER, T_TIME, T_DEATH, T_FLAG,
-    T_MILESTONE, T_STAGNATION, T_LOOP,
-) = range(12)  # fmt: skip
+    T_MILESTONE, T_STAGNATION, T_LOOP, T_MAZE, T_AREA,
+) = range(14)  # fmt: skip
 LAST_X, LAST_AREA, OWED = range(3)
 """Of what is kept between steps; owed are pixels a maze took back that may be walked again."""
 FASTEST_STEP = 64
@@ -205,6 +217,8 @@ def _pay_one(own: Array, weights: Array, every: int, paid: Array) -> float:
     paid[T_COINS] = weights[W_COINS] * own[COINS_GAINED]
     paid[T_POWER] = weights[W_POWER] * own[POWER_CHANGE]
     paid[T_TIME] = weights[W_TIME] * own[CLOCK_LOST]
+    paid[T_MAZE] = weights[W_MAZE] * own[ANSWERED]
+    paid[T_AREA] = weights[W_AREA] * own[NEW_AREA]
     if weights[W_MILESTONE] != 0.0:
         floor = integer(weights[W_FLOOR])
         now = max(integer(own[PROGRESS]), floor) // every

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,8 +18,8 @@ from longhaul.tasks.mario.game.games import GameFactory
 from longhaul.tasks.mario.game.memory import Bytes
 from longhaul.tasks.mario.game.movies import DIGEST_DIGITS, memory_digest
 from longhaul.tasks.mario.game.options import GameOptions
-from longhaul.tasks.mario.game.stages import ALL_STAGES
-from longhaul.tasks.mario.game.starts import snapshot_start
+from longhaul.tasks.mario.game.stages import ALL_STAGES, STAGES_PER_WORLD
+from longhaul.tasks.mario.game.starts import game_opening, snapshot_start
 from longhaul.tasks.mario.rom import find_rom
 
 DRAWN = {
@@ -47,14 +47,15 @@ class StageSpace:
     """Games that all begin one stage, without sticky actions and without limits of time."""
 
     margin = MARGIN_FRAMES
+    legs = 1
 
     def __init__(
         self, options: GameOptions, rom: str, stage: str, count: int, threads: int
     ) -> None:
         cartridge = find_rom(rom or options.rom).cartridge
-        played = replace(searched(options), stages=(stage,), buttons=tuple(DRAWN), stage_weights=())
+        played = self._played(options)
         self._games = GameFactory(played, cartridge)(count)
-        self._start = ("stage", stage)
+        self._start: Start = ("stage", stage)
         self._crew = Crew(count, threads)
         self._step = self._games.native_step(self._crew.members)
         self._facts = {
@@ -78,17 +79,19 @@ class StageSpace:
         """The cartridge, the frames of a decision and the buttons."""
         return self._facts
 
-    def begin(self) -> Sight:
+    def begin(self) -> None:
         """Put every game at the stage's start."""
         count = self._games.count
         starts: list[Start | None] = [self._start] * count
         self._games.reset(np.arange(count), np.zeros(count, np.int64), starts)
-        return self._sight()
+
+    def begin_leg(self, number: int) -> None:
+        """There is one leg only."""
 
     def step(self, actions: NDArray[np.int64]) -> Sight:
         """Press buttons in every game for one decision."""
         self._crew.run(self._step, actions)
-        return self._sight()
+        return self.look()
 
     def save(self, env: int) -> Bytes:
         """Return a game's console and what was counted of its episode."""
@@ -115,7 +118,12 @@ class StageSpace:
         self._crew.close()
         self._games.close()
 
-    def _sight(self) -> Sight:
+    def _played(self, options: GameOptions) -> GameOptions:
+        """Return how the games are played."""
+        return searched(options)
+
+    def look(self) -> Sight:
+        """Return where every game is now."""
         games = self._games
         figures, ram, over = games.figures, games.consoles.ram, games.over
         reason = figures[:, at.REASON]
@@ -131,9 +139,66 @@ class StageSpace:
         )
 
 
+class WholeGameSpace(StageSpace):
+    """The whole game from switching on, without warps, by buttons alone; each stage is a leg.
+
+    Nothing is cut short, so what was pressed can be replayed as a movie on any console.
+    """
+
+    legs = len(ALL_STAGES)
+
+    def __init__(self, options: GameOptions, rom: str, count: int, threads: int) -> None:
+        super().__init__(options, rom, str(ALL_STAGES[0]), count, threads)
+        self._opening = game_opening(self._games.consoles.cartridge)
+        self._start = snapshot_start(self._opening.row)
+        self._leg = 0
+
+    def begin_leg(self, number: int) -> None:
+        """Search for the way through this stage."""
+        self._leg = number
+
+    def look(self) -> Sight:
+        """Return where every game is now; a leg is solved when the next stage has begun."""
+        sight, ram = super().look(), self._games.consoles.ram
+        world, number = ram[:, ram_at.WORLD_NUMBER], ram[:, ram_at.STAGE_NUMBER]
+        stage = world.astype(np.int64) * STAGES_PER_WORLD + number
+        last = self._leg + 1 == self.legs
+        return replace(
+            sight,
+            solved=sight.solved if last else ~sight.over & (stage == self._leg + 1),
+            over=sight.over | ((stage != self._leg) & (stage != self._leg + 1)),
+        )
+
+    def pressed(self, decisions: Sequence[int]) -> Bytes:
+        """Replay decisions in the first game; return the buttons of every frame from switching on.
+
+        Scenes pass without buttons.
+        """
+        games, table = self._games, self._games.actions.bytes
+        self.begin()
+        parts = [self._opening.pressed, np.zeros(1, np.uint8)]
+        before = int(games.figures[0, at.FRAMES])
+        held = games.options.frame_skip
+        for choice in decisions:
+            self.step(np.full(games.count, choice, np.int64))
+            frames = int(games.figures[0, at.FRAMES])
+            parts.append(np.full(held, table[choice], np.uint8))
+            parts.append(np.zeros(frames - before - held, np.uint8))
+            before = frames
+        return np.concatenate(parts)
+
+    def _played(self, options: GameOptions) -> GameOptions:
+        return replace(searched(options), ends_at_clear=False, ends_at_warp=True, cuts_scenes=False)
+
+
 def searched(options: GameOptions) -> GameOptions:
     """Return how the game is played while it is searched, and by replays of what was found."""
-    return GameOptions(rom=options.rom, frame_skip=options.frame_skip, stagnation_limit=0)
+    return GameOptions(
+        rom=options.rom,
+        frame_skip=options.frame_skip,
+        buttons=tuple(DRAWN),
+        stagnation_limit=0,
+    )
 
 
 def stage_cells(ram: Bytes) -> NDArray[np.int64]:
@@ -165,12 +230,23 @@ def stage_cells(ram: Bytes) -> NDArray[np.int64]:
     return cells
 
 
+WHOLE_GAME = "whole-game"
+"""The goal from switching on to the princess."""
+
+
 def stage_search(options: GameOptions, rom: str) -> Search:
-    """Return the search of every stage of the game."""
+    """Return the search of every stage of the game, and of the whole of it."""
+
+    def space(goal: str, count: int, threads: int) -> StageSpace:
+        if goal == WHOLE_GAME:
+            return WholeGameSpace(options, rom, count, threads)
+        return StageSpace(options, rom, goal, count, threads)
+
     return Search(
-        goals=tuple(str(stage) for stage in ALL_STAGES),
-        space=lambda stage, count, threads: StageSpace(options, rom, stage, count, threads),
+        goals=(*(str(stage) for stage in ALL_STAGES), WHOLE_GAME),
+        by_name=(WHOLE_GAME,),
+        space=space,
         is_solved=is_cleared,
-        origin=lambda stage: ("stage", stage),
+        origin=lambda goal: None if goal == WHOLE_GAME else ("stage", goal),
         reach="pixels of new ground",
     )

@@ -104,7 +104,7 @@ class LiveSearches(ExploreDisplay):
         for status in (*self._ended, *([] if self._now is None else [self._now])):
             table.add_row(
                 status.goal,
-                "searching" if status is self._now else outcome(status),
+                "searching" if status is self._now and status.legs == 1 else outcome(status),
                 f"{status.cells:,}",
                 f"{status.reach:,.0f}",
                 f"{status.steps:,}",
@@ -118,7 +118,7 @@ class LiveSearches(ExploreDisplay):
 def outcome(status: SearchStatus) -> str:
     """Return how a search ended, in words."""
     if not status.solved:
-        return "not solved"
+        return "not solved" if status.legs == 1 else f"{status.leg} of {status.legs} parts solved"
     return "solved" if status.verified else "solved, but NOT repeated by a replay"
 
 

@@ -123,7 +123,7 @@ class ExploreReport:
 def chosen_goals(search: Search, text: str) -> tuple[str, ...]:
     """Return the goals a user lists, by commas; `all` means every one."""
     if text.strip() == ALL:
-        return search.goals
+        return tuple(goal for goal in search.goals if goal not in search.by_name)
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for name in names:
         if name not in search.goals:

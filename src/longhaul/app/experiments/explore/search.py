@@ -48,6 +48,9 @@ class SearchStatus:
     steps: int = 0
     reach: float = 0.0
     seconds: float = 0.0
+    leg: int = 0
+    """Parts of the goal that are solved."""
+    legs: int = 1
     solved: bool = False
     verified: bool = False
     decisions: int = 0
@@ -96,7 +99,7 @@ class GoalSearch:
             explorer = self._restored(space)
             self._advance(explorer, budget_seconds, show, stop_reason)
             self._save(explorer)
-            status = self._status(explorer, digest=explorer.archive.digest())
+            status = self._status(explorer, digest=explorer.digest())
         if explorer.solution is None:
             return status, None
         return status, self._demo(explorer)
@@ -148,6 +151,8 @@ class GoalSearch:
             steps=explorer.steps,
             reach=explorer.reach,
             seconds=self._spent,
+            leg=explorer.leg + (explorer.solution is not None),
+            legs=explorer.legs,
             solved=explorer.solution is not None,
             decisions=len(explorer.solution or b""),
             digest=digest,

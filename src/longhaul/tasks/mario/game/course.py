@@ -10,7 +10,7 @@ from longhaul.core.env import Array
 from longhaul.envs.native.jit import entry, fetch, integer, kernel
 from longhaul.envs.native.thread_pool import Labor
 from longhaul.tasks.mario.game.memory import (
-    AREA_POINTER,
+    AREA_OFFSET,
     AREA_TYPE,
     BOWSER,
     CASTLE,
@@ -23,6 +23,9 @@ from longhaul.tasks.mario.game.memory import (
     GAME_OVER,
     LIVES,
     LOW_X,
+    MAZE_AHEAD,
+    MAZE_PASSED,
+    MAZE_RIGHT,
     MODE,
     ON_POLE,
     PAGE,
@@ -41,6 +44,8 @@ from longhaul.tasks.mario.game.memory import (
     game_stamp,
 )
 from longhaul.tasks.mario.game.reward import (
+    AHEAD_WAS,
+    ANSWERED,
     AREA_COUNT,
     AREA_SLOT,
     AREAS,
@@ -68,13 +73,17 @@ from longhaul.tasks.mario.game.reward import (
     LIVES_LEFT,
     LOOPED,
     LOOPS,
+    MAZE_WAS,
     MOST_AREAS,
+    NEW_AREA,
     OVER,
+    PASSED_WAS,
     PIT,
     POWER_CHANGE,
     POWER_NOW,
     PROGRESS,
     REASON,
+    RIGHTS,
     SCORE,
     SCORE_GAINED,
     SCRIPTED,
@@ -85,17 +94,21 @@ from longhaul.tasks.mario.game.reward import (
     TIMEOUT,
     WARP,
     WORLD,
+    WRONGS,
     X,
     Y,
 )
 
 POLE, WALK_OFF, DEAD, NORMAL, DYING = 4, 5, 6, 8, 11
 """Of the player's state, as the kernels compare them."""
+PAGE_PIXELS = 256
+"""A pipe that leads so far ahead of all ground in its area leads to a new part of it."""
 LOOP_PIXELS = 1024
 """How far a maze puts Mario back when he took the wrong way: four pages."""
 FASTEST = 8
 """Beyond this many pixels a frame it is no walk but a jump to another place."""
 LAST_STAGE = (8, 4)
+STAGES_PER_WORLD = 4
 
 
 class Rules(NamedTuple):
@@ -109,6 +122,7 @@ class Rules(NamedTuple):
     stagnation_limit: int
     ends_at_death: bool
     ends_at_clear: bool
+    ends_at_warp: bool
 
 
 class World(NamedTuple):
@@ -213,12 +227,13 @@ def _decimal(ram: Array, address: int, digits: int) -> int:
 
 @kernel
 def _enter_area(own: Array, key: int, x: int) -> bool:
-    """Go on in the area of `key`; return whether it had not been seen in this episode."""
+    """Go on in the area of `key`; return whether it is new, or this place is far ahead in it."""
     for slot in range(own[AREA_COUNT]):
         if own[AREAS + slot] == key:
+            is_ahead: bool = x > own[BESTS + slot] + PAGE_PIXELS
             own[AREA_SLOT] = slot
             own[BESTS + slot] = max(own[BESTS + slot], x)
-            return False
+            return is_ahead
     slot = own[AREA_COUNT]
     if slot == MOST_AREAS:
         slot = (own[AREA_SLOT] + 1) % MOST_AREAS
@@ -235,17 +250,21 @@ def _move(own: Array, ram: Array, limit: int) -> None:
     """Count new ground: what is farther than ever in this area, and was walked to."""
     x = integer(ram[PAGE]) * 256 + integer(ram[LOW_X])
     y = (integer(ram[SCREENS_DOWN]) - 1) * 256 + integer(ram[PLAYER_Y])
-    key = integer(ram[WORLD_NUMBER]) * 256 + integer(ram[AREA_POINTER])
+    stage = integer(ram[WORLD_NUMBER]) * STAGES_PER_WORLD + integer(ram[STAGE_NUMBER])
+    key = stage * 128 + integer(ram[AREA_TYPE]) * 32 + integer(ram[AREA_OFFSET])
     change = x - own[X]
     own[X], own[Y] = x, y
     own[GAINED] = 0
     own[LOOPED] = 0
+    own[NEW_AREA] = 0
     slot = own[AREA_SLOT]
     if own[AREA_COUNT] == 0 or own[AREAS + slot] != key:
         if _enter_area(own, key, x):
             own[STUCK] = 0
+            own[NEW_AREA] = 1
     elif abs(change) > limit:
         # Somewhere else at once: not walked, so nothing is gained by it.
+        own[NEW_AREA] = 1 if x > own[BESTS + slot] + PAGE_PIXELS else 0
         own[BESTS + slot] = max(own[BESTS + slot], x)
         own[LOOPED] = 1 if abs(change + LOOP_PIXELS) <= limit else 0
         own[LOOPS] += own[LOOPED]
@@ -254,6 +273,27 @@ def _move(own: Array, ram: Array, limit: int) -> None:
         own[BESTS + slot] = x
     own[BEST_X] = own[BESTS + own[AREA_SLOT]]
     own[PROGRESS] += own[GAINED]
+
+
+@kernel
+def _answer(own: Array, ram: Array) -> None:
+    """Take over how a maze's check was passed, from the counters the game itself keeps.
+
+    A check is decided when the game stops looking ahead for it. In world 7 it counts three of them
+    before it decides, and shows by its counters whether each was right; elsewhere the wrong way
+    puts Mario back at once.
+    """
+    right, passed = integer(ram[MAZE_RIGHT]), integer(ram[MAZE_PASSED])
+    ahead = integer(ram[MAZE_AHEAD]) > 0
+    own[ANSWERED] = 0
+    if own[AHEAD_WAS] != 0 and not ahead:
+        is_right = own[LOOPED] == 0
+        if passed > own[PASSED_WAS]:
+            is_right = right > own[MAZE_WAS]
+        own[ANSWERED] = 1 if is_right else -1
+        own[RIGHTS] += 1 if is_right else 0
+        own[WRONGS] += 0 if is_right else 1
+    own[MAZE_WAS], own[PASSED_WAS], own[AHEAD_WAS] = right, passed, 1 if ahead else 0
 
 
 @kernel
@@ -303,11 +343,13 @@ def _reason_to_end(own: Array, ram: Array, rules: Rules) -> int:
 
 @kernel
 def _stage_left(own: Array, ram: Array, rules: Rules) -> int:
-    """Return WARP if the game went on with another stage than the one being played."""
+    """Return WARP if the game went on with another stage than it may."""
     world, stage = integer(ram[WORLD_NUMBER]) + 1, integer(ram[STAGE_NUMBER]) + 1
-    moved = world != own[WORLD] or stage != own[STAGE]
+    moved = (world - own[WORLD]) * STAGES_PER_WORLD + stage - own[STAGE]
     own[WORLD], own[STAGE] = world, stage
-    return WARP if moved and rules.ends_at_clear else GOES_ON
+    if rules.ends_at_clear:
+        return WARP if moved != 0 else GOES_ON
+    return WARP if rules.ends_at_warp and moved not in (0, 1) else GOES_ON
 
 
 @kernel
@@ -319,6 +361,7 @@ def _judge_one(own: Array, ram: Array, rules: Rules) -> None:
     _move(own, ram, FASTEST * rules.frame_skip)
     if own[GAINED] > 0:
         own[STUCK] = 0
+    _answer(own, ram)
     _count(own, ram)
     reason = _reason_to_end(own, ram, rules)
     if reason == GOES_ON and rules.stagnation_limit > 0 and own[STUCK] >= rules.stagnation_limit:
@@ -362,6 +405,8 @@ def _build(stamp: int) -> tuple[Labor, Labor, Any]:
         own[GAINED] = 0
         own[LOOPS] -= own[LOOPED]
         own[LOOPED] = 0
+        own[AHEAD_WAS] = 0
+        _answer(own, ram)
         _count(own, ram)
         own[SCORE_GAINED] = own[COINS_GAINED] = own[CLOCK_LOST] = own[POWER_CHANGE] = 0
         own[WORLD] = integer(ram[WORLD_NUMBER]) + 1

@@ -19,6 +19,7 @@ from longhaul.tasks.mario.console.consoles import Consoles, Spell
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.game import reward as at
 from longhaul.tasks.mario.game.course import Course, CourseRows, Rules, World, choose, judge, settle
+from longhaul.tasks.mario.game.course_view import COURSE_SIZE, CourseShowing, show_course
 from longhaul.tasks.mario.game.memory import (
     BLACK_SCREEN_TIMER,
     CHANGE_TIMER,
@@ -35,7 +36,7 @@ from longhaul.tasks.mario.game.stages import STAGES, Stage, lottery_of
 from longhaul.tasks.mario.game.starts import Trail, read_start, stage_start
 from longhaul.tasks.mario.game.tiles import SHAPE, STATE_SIZE, Showing, show
 
-PIXELS, TILES, NUMBERS, HELD = "pixels", "tiles", "numbers", "held"
+PIXELS, TILES, NUMBERS, HELD, COURSE = "pixels", "tiles", "numbers", "held", "course"
 """The parts of an observation."""
 MOST_SCENE_FRAMES = 3000
 """The longest scene without control, the end of a world, takes about 900."""
@@ -46,6 +47,7 @@ STEP_FIGURES = (
     at.CLOCK_LOST,
     at.POWER_CHANGE,
     at.LOOPED,
+    at.ANSWERED,
 )
 STAGE_FACT = "stage"
 """The fact of an episode that names the stage it began in."""
@@ -82,6 +84,8 @@ def game_spec(options: GameOptions, reward: RewardSource) -> EnvSpec:
         parts[PIXELS] = Part(options.picture.shape, "uint8")
     if options.held_buttons:
         parts[HELD] = Part((HELD_SIZE,))
+    if options.course_numbers:
+        parts[COURSE] = Part((COURSE_SIZE,))
     if options.sees_tiles:
         parts[TILES] = Part(SHAPE, "uint8")
         parts[NUMBERS] = Part((STATE_SIZE,))
@@ -129,6 +133,7 @@ class Games:
             stagnation_limit=options.stagnation_limit,
             ends_at_death=options.ends_at_death,
             ends_at_clear=options.ends_at_clear,
+            ends_at_warp=options.ends_at_warp,
         )
         self._slots: StepBuffers
         self._after: tuple[Link, ...]
@@ -173,6 +178,9 @@ class Games:
         if self.options.held_buttons:
             holding = Holding(self.consoles.states, slots.obs[HELD])
             shows = (*shows, bind(show_held, holding))
+        if self.options.course_numbers:
+            course = CourseShowing(self.consoles.states, self.figures, slots.obs[COURSE])
+            shows = (*shows, bind(show_course, course))
         kept = (self._trail.bound(self.consoles.states, self.figures),)
         self._shows = Chain(*shows)
         self._after = (*(kept if self.options.trail else ()), *shows, self._reward.bound())
@@ -240,6 +248,8 @@ class Games:
             "cleared": float(own[at.CLEARED]),
             "deaths": float(own[at.DEATHS]),
             "loops": float(own[at.LOOPS]),
+            "maze_right": float(own[at.RIGHTS]),
+            "maze_wrong": float(own[at.WRONGS]),
             "frames": float(own[at.FRAMES]),
         }
         stage = Stage(own[at.FIRST_WORLD], own[at.FIRST_STAGE])
@@ -331,9 +341,10 @@ class Games:
         self._buttons[env] = 0
         frames = 0
         while frames < MOST_SCENE_FRAMES and (not memory.playing or memory.dying):
-            ram[BLACK_SCREEN_TIMER] = 0
-            if 1 < ram[CHANGE_TIMER] < 255:
-                ram[CHANGE_TIMER] = 1
+            if self.options.cuts_scenes:
+                ram[BLACK_SCREEN_TIMER] = 0
+                if 1 < ram[CHANGE_TIMER] < 255:
+                    ram[CHANGE_TIMER] = 1
             self._run(env, 1, draw=False)
             frames += 1
         if frames == MOST_SCENE_FRAMES:

@@ -152,6 +152,36 @@ def write_movie(movie: Movie) -> str:
     return "\n".join(line for line in lines if line) + "\n"
 
 
+FM2_HEADER = (
+    "version 3",
+    "emuVersion 22020",
+    "rerecordCount 0",
+    "palFlag 0",
+    "guid 00000000-0000-0000-0000-000000000000",
+    "fourscore 0",
+    "microphone 0",
+    "port0 1",
+    "port1 0",
+    "port2 0",
+    "FDS 0",
+    "NewPPU 0",
+)
+
+
+def write_fm2(pressed: Bytes, rom: str) -> str:
+    """Return the text of an `.fm2` that presses these buttons from switching on.
+
+    `rom` is the name its reader shows for the game; emulators ask for their own copy.
+    """
+    lines = [*FM2_HEADER, f"romFilename {rom}", "comment author longhaul"]
+    for byte in [0] * FM2_WARM_UP + pressed.tolist():
+        pad = "".join(
+            name if byte >> (7 - place) & 1 else "." for place, name in enumerate(FM2_BUTTONS)
+        )
+        lines.append(f"|0|{pad}|||")
+    return "\n".join(lines) + "\n"
+
+
 def load_movie(path: Path) -> Movie:
     """Return the movie in a file, ours or an `.fm2`."""
     try:

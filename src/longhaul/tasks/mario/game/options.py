@@ -43,6 +43,9 @@ class GameOptions:
     held_buttons: bool = False
     """Observe beside pixels whether A and B were held in the last frame: no picture shows it, and
     Mario does not jump again while A is held. The numbers beside tiles always contain it."""
+    course_numbers: bool = False
+    """Observe the stage, the area and a maze's counters as well, for one policy for many stages; in
+    pixels and tiles alone two stages may look the same."""
     actions: str = "simple"
     """The set of button combinations: `right`, `simple`, `complex` or `extended`."""
     buttons: tuple[str, ...] = ()
@@ -61,6 +64,12 @@ class GameOptions:
     """Whether losing one life ends the episode; otherwise the last one does."""
     ends_at_clear: bool = True
     """Whether clearing the stage ends the episode; otherwise the game goes on with the next."""
+    ends_at_warp: bool = False
+    """Whether going on with another stage than the next one ends the episode; it does anyway with
+    `ends_at_clear`."""
+    cuts_scenes: bool = True
+    """Whether black screens and ways through pipes are cut short by writing the game's timers;
+    otherwise a game follows from its buttons alone, as in a movie."""
     script: str = ""
     """Buttons forced at the beginning of episodes, `RIGHT+B:20,A` with decisions after the colon.
     Forced steps train nothing; the setting `mario.script_share` says how many episodes have it."""

@@ -50,9 +50,16 @@ from longhaul.tasks.mario.game.memory import game_stamp
     SCRIPTED,  # 1 if this episode begins with the script
     STARTED_HARD,  # 1 if it began from a hard start
     BEST_X,  # farthest place in the present area
+    NEW_AREA,  # 1 if the last step or the scene after it led into a new area, or far ahead in one
+    ANSWERED,  # 1 if a maze's check was passed rightly in the last step, -1 if wrongly
+    RIGHTS,  # such steps in the episode
+    WRONGS,
+    MAZE_WAS,  # the maze's counters before the last step: right, passed, whether a check is ahead
+    PASSED_WAS,
+    AHEAD_WAS,
     AREA_COUNT,
     AREAS,  # keys of the areas seen, MOST_AREAS of them, then the farthest place in each
-) = range(36)
+) = range(43)
 
 MOST_AREAS = 12
 """Areas kept apart in an episode; beyond them the oldest one is forgotten."""

@@ -24,7 +24,9 @@ from longhaul.tasks.mario.console.layout import SIZE
 from longhaul.tasks.mario.game.memory import (
     AREA_NUMBER,
     BLACK_SCREEN_TIMER,
+    MODE,
     STAGE_NUMBER,
+    TITLE,
     WORLD_NUMBER,
     Bytes,
     Memory,
@@ -67,6 +69,35 @@ def stage_start(cartridge: Cartridge, stage: Stage) -> Bytes:
             return row
         clock = shown
     raise EnvError(f"the game did not reach stage {stage} within {MOST_FRAMES} frames")
+
+
+class Opening(NamedTuple):
+    """The way from switching on to the first stage."""
+
+    row: Bytes
+    """The console when the clock first ticks."""
+    pressed: Bytes  # [frames] uint8
+
+
+@functools.lru_cache(maxsize=4)
+def game_opening(cartridge: Cartridge) -> Opening:
+    """Return how the game is begun with the start button alone; nothing is written."""
+    console = Consoles(cartridge, 1)
+    press, release = np.array([[START_BUTTON, 0]], np.uint8), np.zeros((1, 2), np.uint8)
+    memory, pressed = Memory(console.ram), []
+    clock = 0
+    for frame in range(MOST_FRAMES):
+        # On the title the button is pressed again and again; in the game it would only pause.
+        is_pressed = console.ram[0, MODE] == TITLE and frame % 2 == 0
+        console.step(press if is_pressed else release, draw=False)
+        pressed.append(START_BUTTON if is_pressed else 0)
+        shown = int(memory.clock[0])
+        if shown < clock and memory.playing[0]:
+            row: Bytes = console.states[0].copy()
+            row.flags.writeable = False
+            return Opening(row, np.array(pressed, np.uint8))
+        clock = shown
+    raise EnvError(f"the game did not begin within {MOST_FRAMES} frames")
 
 
 def snapshot_start(row: Bytes) -> SettingValue:

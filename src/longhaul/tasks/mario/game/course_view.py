@@ -1,0 +1,65 @@
+"""Where in the game Mario is, as a few numbers: stage, area, and a maze's counters."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from longhaul.core.env import Array
+from longhaul.envs.native.jit import fetch, integer
+from longhaul.envs.native.thread_pool import Labor
+from longhaul.tasks.mario.game.memory import (
+    AREA_OFFSET,
+    AREA_TYPE,
+    MAZE_AHEAD,
+    MAZE_PASSED,
+    MAZE_RIGHT,
+    STAGE_NUMBER,
+    WORLD_NUMBER,
+    game_stamp,
+)
+from longhaul.tasks.mario.game.reward import LOOPS, RIGHTS, WRONGS
+
+WORLDS, STAGES, AREA_TYPES, AREA_BITS = 8, 4, 4, 5
+COUNTERS = 6
+COURSE_SIZE = WORLDS + STAGES + AREA_TYPES + AREA_BITS + COUNTERS
+CHECKS = 3.0
+"""Checks that world 7 counts before it decides."""
+MOST_ANSWERS = 8
+"""Answers of an episode that are told apart."""
+
+
+class CourseShowing(NamedTuple):
+    """What is read and written to show where games are."""
+
+    consoles: Array  # [N, SIZE] uint8, whose memory comes first
+    figures: Array  # [N, FIGURES] int32
+    course: Array  # [N, COURSE_SIZE] float32
+
+
+def _build(stamp: int) -> Labor:
+    def show_course(pointer: Any, index: int, member: int) -> int:
+        """Write where a game is: one-hot, the area's number in bits, counters from 0 to 1."""
+        _ = stamp
+        showing = fetch(pointer)
+        ram, own, out = showing.consoles[index], showing.figures[index], showing.course[index]
+        for place in range(COURSE_SIZE):
+            out[place] = 0.0
+        out[integer(ram[WORLD_NUMBER]) % WORLDS] = 1.0
+        out[WORLDS + integer(ram[STAGE_NUMBER]) % STAGES] = 1.0
+        out[WORLDS + STAGES + integer(ram[AREA_TYPE]) % AREA_TYPES] = 1.0
+        base = WORLDS + STAGES + AREA_TYPES
+        for bit in range(AREA_BITS):
+            out[base + bit] = float((integer(ram[AREA_OFFSET]) >> bit) & 1)
+        base += AREA_BITS
+        out[base] = integer(ram[MAZE_RIGHT]) / CHECKS
+        out[base + 1] = integer(ram[MAZE_PASSED]) / CHECKS
+        out[base + 2] = 1.0 if ram[MAZE_AHEAD] > 0 else 0.0
+        out[base + 3] = min(integer(own[RIGHTS]), MOST_ANSWERS) / MOST_ANSWERS
+        out[base + 4] = min(integer(own[WRONGS]), MOST_ANSWERS) / MOST_ANSWERS
+        out[base + 5] = min(integer(own[LOOPS]), MOST_ANSWERS) / MOST_ANSWERS
+        return 0
+
+    return show_course
+
+
+show_course = _build(game_stamp())
