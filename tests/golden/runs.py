@@ -1,7 +1,7 @@
 """The golden runs: what they train, what is kept of them, and how it is recorded.
 
-`python -m tests.golden.runs` records them for this kind of machine. A change of a recorded byte
-needs a line in the changelog. Renamed keys go into `RENAMED`, and the record stays as it is.
+`python -m tests.golden.runs [NAME ...]` records them for this kind of machine. A change of a
+recorded byte needs a line in the changelog. Renamed keys go into `RENAMED`, and the record stays.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import json
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +52,16 @@ COMMON = (
     "report.at_end=false",
     "report.film_evaluations=0",
 )
+TORCH = "learn.backend=torch"
 RUNS: dict[str, ConfigSources] = {
-    "fish": ConfigSources("fish", overrides=("num_envs=8", "collect.num_steps=32")),
+    "fish": ConfigSources("fish", overrides=("num_envs=8", "collect.num_steps=32", TORCH)),
     "fish-gate": ConfigSources(
-        "fish", preset="gate", overrides=("num_envs=8", "evaluate.every_iterations=2")
+        "fish", preset="gate", overrides=("num_envs=8", "evaluate.every_iterations=2", TORCH)
     ),
-    "cartpole": ConfigSources("gym:CartPole-v1"),
+    "cartpole": ConfigSources("gym:CartPole-v1", overrides=(TORCH,)),
+    "fish-native": ConfigSources("fish", overrides=("num_envs=8", "collect.num_steps=32")),
+    "cartpole-native": ConfigSources("gym:CartPole-v1"),
+    "pendulum-native": ConfigSources("gym:Pendulum-v1"),
     "recall-gru": ConfigSources("probe:recall", overrides=("policy.core=gru",)),
     "chase-vtrace": ConfigSources(
         "probe:chase",
@@ -126,14 +131,15 @@ def read_recorded() -> dict[str, dict[str, dict[str, str]]]:
     return found
 
 
-def record(root: Path) -> None:
-    """Record all runs for this kind of machine, beside those of other kinds."""
+def record(root: Path, names: Iterable[str]) -> None:
+    """Record runs for this kind of machine, beside others and those of other kinds."""
     recorded = read_recorded() if RECORDED.exists() else {}
-    recorded[machine_kind()] = {name: digests(name, root) for name in RUNS}
+    recorded.setdefault(machine_kind(), {}).update({name: digests(name, root) for name in names})
     RECORDED.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        record(Path(folder))
-    sys.stdout.write(f"{RECORDED}: recorded {len(RUNS)} runs for {machine_kind()}\n")
+        asked = sys.argv[1:] or list(RUNS)
+        record(Path(folder), asked)
+    sys.stdout.write(f"{RECORDED}: recorded {len(asked)} runs for {machine_kind()}\n")

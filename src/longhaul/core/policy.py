@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +42,26 @@ class ActionEvaluation:
     aux_losses: dict[str, Tensor] = field(default_factory=dict)  # scalars, weighted by settings
     metrics: dict[str, Tensor] = field(default_factory=dict)  # scalars
     logits: Tensor | None = None  # [L, B, choices] after the mask; None for continuous actions
+
+
+@dataclass(frozen=True, slots=True)
+class DenseNetwork:
+    """A policy of nothing but fully connected layers, for learners that compute it themselves.
+
+    Layers are named as the parameters are, without `.weight` and `.bias`.
+    """
+
+    inputs: Callable[[TensorTree], Tensor]  # [N, inputs] of an observation
+    nets: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+    """For each trunk its activated layers, and the outlets that read the last of them."""
+    policy: str
+    """The outlet whose outputs are logits or means."""
+    value: str
+    activation: Literal["tanh", "relu"]
+    choices: tuple[int, ...]
+    """Sizes of the discrete choices; empty for continuous actions."""
+    log_std: str = ""
+    """The parameter that holds the logarithms of the deviations of continuous actions."""
 
 
 class Policy(nn.Module, ABC):
@@ -102,3 +122,7 @@ class Policy(nn.Module, ABC):
 
     def observe(self, obs: TensorTree, active: Tensor) -> None:
         """Update input statistics from a learned rollout; nothing to do without any."""
+
+    def dense_network(self) -> DenseNetwork | None:
+        """Describe the policy if it is nothing but fully connected layers."""
+        return None

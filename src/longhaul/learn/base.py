@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum, auto
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from longhaul.learn.config import (
     OnPolicyConfig,
 )
 from longhaul.learn.losses import Loss, LossTerm, value_metrics
-from longhaul.learn.minibatches import SINGLE, Batches, LearnerGroup, shuffled
+from longhaul.learn.minibatches import SINGLE, Batches, Items, LearnerGroup, shuffled
 from longhaul.learn.optimizer import GuardedOptimizer, rollout_fault
 from longhaul.learn.replay.buffer import PrioritizedReplay
 from longhaul.learn.replay.updates import ReplayUpdates
@@ -32,6 +33,16 @@ from longhaul.learn.returns import RewardScale
 from longhaul.learn.teacher import Lessons
 
 M = TypeVar("M")
+
+
+class Outcome(Enum):
+    """What became of optimizer steps."""
+
+    LEARNED = auto()
+    MOVED_TOO_FAR = auto()
+    """The policy is too far from the one that acted."""
+    LOST = auto()
+    """Too many steps in a row were not finite."""
 
 
 class Learner(ABC, Generic[M]):
@@ -114,7 +125,7 @@ class Learner(ABC, Generic[M]):
         if self.replay is not None:
             self.replay.begin(rollout, settings)
         self.optimizer.begin(settings[LEARNING_RATE])
-        stopped_in = self._run_epochs(batches, settings)
+        stopped_in = self.run_epochs(batches, settings)
         self.policy.observe(rollout.obs, rollout.active)
         metrics = self.optimizer.finish()
         if self.replay is not None:
@@ -150,33 +161,50 @@ class Learner(ABC, Generic[M]):
             return loss
         return loss + settings[TEACHER_COEF] * self.lessons.term(lesson, logits)
 
-    def _run_epochs(self, batches: Batches[M], settings: Settings) -> int:
+    def run_epochs(self, batches: Batches[M], settings: Settings) -> int:
         """Learn from all minibatches; return the epoch that ended early, counted from 1, else 0."""
         config = self.config
         for epoch in range(config.n_epochs):
             self.begin_epoch(epoch)
-            for minibatches in shuffled(
+            steps = shuffled(
                 batches,
                 self.generator,
                 minibatch_size=config.minibatch_size,
                 accumulate=config.accumulate,
-            ):
-                if self.replay is not None:
-                    self.replay.backward(self.optimizer, settings)
-                total = sum(int(batches.counts[items].sum()) for items in minibatches)
-                for items in minibatches:
-                    own = self.group.part(items)
-                    measures: Mapping[str, Tensor] = {}
-                    if len(own):
-                        share = int(batches.counts[own].sum()) / total
-                        measures = self.learn_minibatch(batches.take(own), settings, share=share)
-                    else:
-                        self.sit_out()
-                    if self.has_moved_too_far(measures):
-                        return epoch + 1
-                if not self.optimizer.step():
-                    return 0
+            )
+            outcome = self.learn_steps(batches, steps, settings)
+            if outcome is not Outcome.LEARNED:
+                return epoch + 1 if outcome is Outcome.MOVED_TOO_FAR else 0
         return 0
+
+    def learn_steps(
+        self, batches: Batches[M], steps: Iterable[Sequence[Items]], settings: Settings
+    ) -> Outcome:
+        """Take optimizer steps, each from its minibatches."""
+        for minibatches in steps:
+            outcome = self.learn_step(batches, minibatches, settings)
+            if outcome is not Outcome.LEARNED:
+                return outcome
+        return Outcome.LEARNED
+
+    def learn_step(
+        self, batches: Batches[M], minibatches: Sequence[Items], settings: Settings
+    ) -> Outcome:
+        """Take one optimizer step from these minibatches."""
+        if self.replay is not None:
+            self.replay.backward(self.optimizer, settings)
+        total = sum(int(batches.counts[items].sum()) for items in minibatches)
+        for items in minibatches:
+            own = self.group.part(items)
+            measures: Mapping[str, Tensor] = {}
+            if len(own):
+                share = int(batches.counts[own].sum()) / total
+                measures = self.learn_minibatch(batches.take(own), settings, share=share)
+            else:
+                self.sit_out()
+            if self.has_moved_too_far(measures):
+                return Outcome.MOVED_TOO_FAR
+        return Outcome.LEARNED if self.optimizer.step() else Outcome.LOST
 
     def state_dict(self) -> State:
         """Return weights, optimizer, generator, reward scale and counts."""

@@ -22,6 +22,9 @@ from longhaul.learn.config import GAMMA, OnPolicyConfig
 from longhaul.learn.losses import normalized
 from longhaul.learn.returns import Trajectory, VTraceReturns, vtrace
 
+Items = NDArray[np.int64]
+"""Which steps or sequences of a rollout are learned from."""
+
 
 class LearnerGroup:
     """The learners that share one run's minibatches and take the same steps; by itself, one."""
@@ -31,7 +34,7 @@ class LearnerGroup:
         """Number of learners."""
         return 1
 
-    def part(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+    def part(self, items: Items) -> Items:
         """Return this learner's part of a minibatch, possibly empty; the parts add up to it."""
         return items
 
@@ -101,13 +104,13 @@ class Batches(Protocol[M_co]):
     def counts(self) -> NDArray[np.int64]:
         """How many steps of each item are learned from."""
 
-    def take(self, items: NDArray[np.int64], /) -> M_co:
+    def take(self, items: Items, /) -> M_co:
         """Return the minibatch of these items, of which there is at least one."""
 
 
 def shuffled(
     batches: Batches[M_co], generator: np.random.Generator, *, minibatch_size: int, accumulate: int
-) -> Iterator[list[NDArray[np.int64]]]:
+) -> Iterator[list[Items]]:
     """Yield, for each optimizer step, the items of its minibatches, in random order."""
     size = max(1, minibatch_size // batches.length)
     parts = deal(np.flatnonzero(batches.counts), generator, size=size)
@@ -115,9 +118,7 @@ def shuffled(
         yield parts[first : first + accumulate]
 
 
-def deal(
-    items: NDArray[np.int64], generator: np.random.Generator, *, size: int
-) -> list[NDArray[np.int64]]:
+def deal(items: Items, generator: np.random.Generator, *, size: int) -> list[Items]:
     """Return the items in random order, in the fewest equal shares of at most `size`.
 
     Equal shares, because a small remainder would make as large a step from far fewer samples.
@@ -290,7 +291,7 @@ class VTraceInputs:
         """T."""
         return self.rollout.steps
 
-    def take(self, items: NDArray[np.int64]) -> VTraceBatch:
+    def take(self, items: Items) -> VTraceBatch:
         """Return these rows evaluated by the present weights, with gradients."""
         rollout, steps = self.rollout, self.rollout.steps
         rows = torch.from_numpy(items).to(self.reward.device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 import torch
@@ -31,22 +31,33 @@ class Tally:
 
     def __init__(self) -> None:
         self._measured: dict[str, list[Tensor]] = {}
+        self._sums: dict[str, tuple[float, int]] = {}
 
     def add(self, name: str, measured: Tensor) -> None:
         """Add measurements of a metric: one, or one per step."""
         self._measured.setdefault(name, []).append(measured.reshape(-1))
 
+    def add_sum(self, name: str, total: float, count: int) -> None:
+        """Add the sum of so many measurements of a metric."""
+        before, counted = self._sums.get(name, (0.0, 0))
+        self._sums[name] = before + total, counted + count
+
     def forget(self, name: str) -> None:
         """Drop the measurements of a metric."""
         self._measured.pop(name, None)
+        self._sums.pop(name, None)
 
     def means(self) -> dict[str, float]:
         """Return the mean of each metric; one that is not finite is absent."""
-        if not self._measured:
-            return {}
-        means = [torch.cat(parts).float().mean() for parts in self._measured.values()]
-        named = zip(self._measured, torch.stack(means).tolist(), strict=True)
-        return {name: mean for name, mean in named if math.isfinite(mean)}
+        means: dict[str, float] = {}
+        if self._measured:
+            found = [torch.cat(parts).float().mean() for parts in self._measured.values()]
+            means = dict(zip(self._measured, torch.stack(found).tolist(), strict=True))
+        for name, (total, count) in self._sums.items():
+            others = sum(part.numel() for part in self._measured.get(name, ()))
+            mean = means.get(name, 0.0)
+            means[name] = (total + mean * others) / max(count + others, 1)
+        return {name: mean for name, mean in means.items() if math.isfinite(mean)}
 
 
 class AdamW:
@@ -133,14 +144,15 @@ class GuardedOptimizer:
     def __init__(self, policy: Policy, config: OnPolicyConfig) -> None:
         self._policy = policy
         self._max_grad_norm = config.max_grad_norm
-        self._adam = AdamW(
+        self.adam = AdamW(
             {name: p for name, p in policy.named_parameters() if p.requires_grad}, config
         )
         self.guard = UpdateGuard(config)
         self.group: LearnerGroup = SINGLE
         """Who else learns from the same minibatches; set before the first one."""
         self._updates = 0
-        self._learning_rate = 0.0
+        self.learning_rate = 0.0
+        """Of this rollout's steps, reduced after a rollback."""
         self._backup: dict[str, Tensor] = {}
         self.tally = Tally()
         self._weights: dict[str, float] = {}
@@ -157,7 +169,7 @@ class GuardedOptimizer:
 
     def begin(self, learning_rate: float) -> None:
         """Start a rollout: back up the present state, clear the last rollout's measurements."""
-        self._learning_rate = learning_rate * self.guard.learning_rate_factor
+        self.learning_rate = learning_rate * self.guard.learning_rate_factor
         self._norms, self._skipped, self._is_lost = [], 0, False
         self.tally, self._weights = Tally(), {}
         self._clear()
@@ -178,13 +190,13 @@ class GuardedOptimizer:
 
     def step(self) -> bool:
         """Take a step along the collected gradient; return whether to go on with this rollout."""
-        parameters = self._adam.parameters
+        parameters = self.adam.parameters
         add_up_gradients(self.group, list(parameters.values()))
         length = total_norm([p.grad for p in parameters.values() if p.grad is not None])
         if math.isfinite(length):
             limit = self._max_grad_norm
             divisor = length / limit if 0 < limit < length else 1.0
-            self._adam.step(self._learning_rate, gradient_divisor=divisor)
+            self.adam.step(self.learning_rate, gradient_divisor=divisor)
             self._norms.append(length)
             self._updates += 1
             self.guard.accept()
@@ -196,6 +208,14 @@ class GuardedOptimizer:
         self._clear()
         return not self._is_lost
 
+    def accept(self, norms: Sequence[float], weights: Mapping[str, float]) -> None:
+        """Record steps that were taken elsewhere: gradient norms and the weights of the terms."""
+        self._norms += norms
+        self._updates += len(norms)
+        self._weights |= weights
+        if norms:
+            self.guard.accept()
+
     def _report(self) -> None:
         for term in self._terms:
             self._weights[term.name] = term.weight
@@ -206,7 +226,7 @@ class GuardedOptimizer:
 
     def _clear(self) -> None:
         self._terms, self._measures = [], []
-        for parameter in self._adam.parameters.values():
+        for parameter in self.adam.parameters.values():
             parameter.grad = None
 
     def finish(self) -> dict[str, float]:
@@ -214,7 +234,7 @@ class GuardedOptimizer:
         self._clear()
         metrics = {
             **self.tally.means(),
-            "train/learning_rate": self._learning_rate,
+            "train/learning_rate": self.learning_rate,
             "fault/skipped_updates": float(self._skipped),
             "fault/rollbacks": 0.0,
         }
@@ -237,7 +257,7 @@ class GuardedOptimizer:
         """Return the weights, the optimizer's moments and the guard's counts."""
         return {
             "policy": {name: t.detach().clone() for name, t in self._policy.state_dict().items()},
-            "optimizer": self._adam.state_dict(),
+            "optimizer": self.adam.state_dict(),
             "guard": self.guard.state_dict(),
             "updates": self._updates,
         }
@@ -250,13 +270,13 @@ class GuardedOptimizer:
             raise CheckpointError(
                 f"the saved weights are for a different policy: {error}"
             ) from error
-        self._adam.load_state_dict(state["optimizer"])
+        self.adam.load_state_dict(state["optimizer"])
         self.guard.load_state_dict(state["guard"])
         self._updates = state["updates"]
 
     def _tensors(self) -> dict[str, Tensor]:
         """Return everything a step or the policy's statistics may change, by name."""
-        adam = self._adam
+        adam = self.adam
         return {
             **{name: p.detach() for name, p in adam.parameters.items()},
             **dict(self._policy.named_buffers()),

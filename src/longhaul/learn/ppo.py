@@ -33,8 +33,8 @@ from longhaul.learn.losses import (
 from longhaul.learn.minibatches import Minibatch, RolloutBatches, mean_by
 from longhaul.learn.returns import Trajectory, gae
 
-_KL = "train/approx_kl"
-_KL_TOLERANCE = 1.5  # as in Stable-Baselines3
+KL = "train/approx_kl"
+KL_TOLERANCE = 1.5  # as in Stable-Baselines3
 
 
 class PPO(Learner[Minibatch]):
@@ -96,7 +96,7 @@ class PPO(Learner[Minibatch]):
         loss = of_policy + settings[VF_COEF] * value_loss + others
         loss.backward(share)
         measures = {
-            _KL: approximate_kl(ratio, log_ratio),
+            KL: approximate_kl(ratio, log_ratio),
             "train/clip_fraction": is_clipped,
             **policy_measures(evaluated),
         }
@@ -104,17 +104,17 @@ class PPO(Learner[Minibatch]):
 
     def begin_epoch(self, epoch: int) -> None:
         """Report the KL divergence of the last epoch only."""
-        self.optimizer.tally.forget(_KL)
+        self.optimizer.tally.forget(KL)
 
     def has_moved_too_far(self, measures: Mapping[str, Tensor]) -> bool:
         """Whether KL(pi_old, pi) is above 1.5 times `target_kl`."""
-        limit = self.config.target_kl * _KL_TOLERANCE
+        limit = self.config.target_kl * KL_TOLERANCE
         if limit <= 0:
             return False
-        divergence = measures.get(_KL, torch.empty(0))
+        divergence = measures.get(KL, torch.empty(0))
         is_too_far = mean_by(self.group, divergence) > limit
         if is_too_far and divergence.numel():
-            self.optimizer.tally.add(_KL, divergence)
+            self.optimizer.tally.add(KL, divergence)
         return is_too_far
 
     def metrics(self, settings: Settings) -> Metrics:

@@ -16,7 +16,7 @@ from longhaul.core.spaces import Part
 from longhaul.nets.cnn import NATURE_MINIMUM, ImpalaCnn, LeanCnn, NatureCnn
 from longhaul.nets.config import PolicyConfig
 from longhaul.nets.dense import DirectLayer, Mlp, RunningNormalizer
-from longhaul.nets.recurrent import SequenceCore
+from longhaul.nets.recurrent import NoCore, SequenceCore
 
 BYTE_SCALE = 1.0 / 255.0
 SMALLEST = {"nature": NATURE_MINIMUM}
@@ -273,6 +273,10 @@ class SeparateBody(nn.Module):
         """Update the vector's normalizers."""
         self.vector.observe(obs, active)
 
+    def mlps(self) -> tuple[tuple[Mlp, ...], ...]:
+        """Return the MLPs that lead to the policy's outlet and to the value's."""
+        return (self.policy,), (self.value,)
+
 
 class Trunk(Protocol):
     """Makes one feature vector of an observation."""
@@ -327,6 +331,13 @@ class SharedBody(nn.Module):
     def observe(self, obs: TensorTree, active: Tensor) -> None:
         """Update the encoder's normalizers."""
         self.encoder.vector.observe(obs, active)
+
+    def mlps(self) -> tuple[tuple[Mlp, ...], ...]:
+        """Return the MLPs that lead to both outlets; nothing if there is more than MLPs."""
+        encoder = self.encoder
+        if not isinstance(encoder, Encoder) or encoder.images or not isinstance(self.core, NoCore):
+            return ()
+        return ((encoder.mlp, encoder.joint),)
 
 
 Body = SeparateBody | SharedBody

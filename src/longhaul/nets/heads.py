@@ -103,6 +103,7 @@ class CategoricalHead(nn.Module):
     def __init__(self, inputs: int, count: int, *, noise_scale: float = 0.0) -> None:
         super().__init__()
         self.layer = linear_layer(inputs, count, gain=POLICY_GAIN, noise_scale=noise_scale)
+        self.choices = (count,)
 
     def act(
         self, outputs: Tensor, mask: Tensor | None, generator: Generators | None
@@ -128,7 +129,7 @@ class MultiDiscreteHead(nn.Module):
 
     def __init__(self, inputs: int, counts: tuple[int, ...], *, noise_scale: float = 0.0) -> None:
         super().__init__()
-        self.counts = counts
+        self.choices = counts
         self.layer = linear_layer(inputs, sum(counts), gain=POLICY_GAIN, noise_scale=noise_scale)
 
     def act(
@@ -136,10 +137,10 @@ class MultiDiscreteHead(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return choices, the sum of their log-probabilities and the logits."""
         logits = masked_logits(outputs, mask)
-        parts = logits.split(self.counts, 1)
+        parts = logits.split(self.choices, 1)
         numbers: tuple[Tensor | None, ...] = (None,) * len(parts)
         if generator is not None:
-            numbers = uniform_like(logits, generator).split(self.counts, 1)
+            numbers = uniform_like(logits, generator).split(self.choices, 1)
         found = [choose(part, uniform) for part, uniform in zip(parts, numbers, strict=True)]
         action = torch.stack([choice for choice, _ in found], 1)
         return action, torch.stack([log_prob for _, log_prob in found], 1).sum(1), logits
@@ -149,7 +150,7 @@ class MultiDiscreteHead(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the sums of log-probability and entropy, and the logits."""
         logits = masked_logits(outputs, mask)
-        parts = logits.split(self.counts, 1)
+        parts = logits.split(self.choices, 1)
         found = [
             evaluate_choice(part, choice)
             for part, choice in zip(parts, action.unbind(1), strict=True)
@@ -170,6 +171,7 @@ class GaussianHead(nn.Module):
         super().__init__()
         self.layer = linear_layer(inputs, size, gain=POLICY_GAIN, noise_scale=noise_scale)
         self.log_std = nn.Parameter(torch.full((size,), float(initial_log_std)))
+        self.choices: tuple[int, ...] = ()
         self.constant = 0.5 * size * math.log(2.0 * math.pi)
 
     def act(

@@ -63,6 +63,8 @@ class RunRecord:
     """The run and checkpoint it was begun from with all state, as `RUN/CHECKPOINT`."""
     device: str = ""
     """What the newest session trains on, and why if that is not what the config asks for."""
+    backend: str = ""
+    """What the learner computes with: `torch` or `native`."""
     format: int = FORMAT
 
     @property
@@ -128,9 +130,9 @@ def write_first_checkpoint(path: Path, name: str) -> None:
         _change(path, first_checkpoint=name)
 
 
-def write_running(path: Path, device: str) -> None:
-    """Record in run.json that the run is being trained, and on what device."""
-    _change(path, status=Status.RUNNING, reason="", device=device)
+def write_running(path: Path, device: str, backend: str) -> None:
+    """Record in run.json that the run is being trained, on what device and with what backend."""
+    _change(path, status=Status.RUNNING, reason="", device=device, backend=backend)
 
 
 def _change(path: Path, **values: Any) -> None:

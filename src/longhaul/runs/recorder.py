@@ -55,6 +55,8 @@ KEEP_SHARE = 0.005  # most of the run's time that copies take
 MOST_KEPT = 256 << 20
 DEVICE, FALLBACK = "device", "device_fallback"
 """Facts of a stamp: what the parts compute on, and why if that is not the requested device."""
+BACKEND = "backend"
+"""Fact of a stamp: what the learner computes with, `torch` or `native`."""
 
 
 class Recorder:
@@ -76,6 +78,7 @@ class Recorder:
         self._lock = lock
         facts = store.stamp.facts
         self._device = "; ".join(facts[key] for key in (DEVICE, FALLBACK) if key in facts)
+        self._backend = facts.get(BACKEND, "")
         self._clocks = sessions.clocks
         self._listeners: list[RunListener] = []
         self._rotate_bytes = rotate_bytes  # at which logs are sealed and compressed, 0 for never
@@ -106,7 +109,7 @@ class Recorder:
             self._restore_parts(loaded)
         self.restoration = self._rewind_logs(loaded, progress)
         self.saved, self._saved_at = progress, self._clocks.monotonic()
-        write_running(self._directory.record, self._device)
+        write_running(self._directory.record, self._device, self._backend)
         self._note_restoration(progress, removed)
         for listener in tuple(self._listeners):
             try:

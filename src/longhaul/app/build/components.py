@@ -38,7 +38,8 @@ from longhaul.envs.faults import NO_LISTENERS, Listeners
 from longhaul.envs.path_starts import PANEL
 from longhaul.envs.processes.first_come import FirstComeVectorEnv
 from longhaul.envs.starts import STARTS, StartDealer
-from longhaul.learn.config import find_learner, learn_settings
+from longhaul.learn.backend import learner_class
+from longhaul.learn.config import learn_settings
 from longhaul.learn.replay.buffer import PrioritizedReplay
 from longhaul.learn.teacher import Lessons
 from longhaul.runs.config import CheckpointConfig
@@ -217,12 +218,13 @@ def build_learner(
     config: RunConfig,
     policy: Policy,
     replay: PrioritizedReplay | None,
+    backend: str,
     training: ExitStack,
     lessons: Lessons | None = None,
 ) -> LearnerProtocol:
     """Return the learner, or the leader of the learner group if torchrun started several."""
     generator = Seeds(config.seed).generator("learn")
-    learner = find_learner(config.learn.algorithm)(policy, config.learn, generator, replay)
+    learner = learner_class(config.learn, backend)(policy, config.learn, generator, replay)
     learner.lessons = lessons
     rank = launched_rank()
     if rank.size == 1:

@@ -29,6 +29,7 @@ from longhaul.core.system import cores
 from longhaul.envs.checks import check_seeds, random_actions
 from longhaul.envs.guard import FOLDER, printable
 from longhaul.envs.processes.isolated import Enter, call_isolated
+from longhaul.learn.backend import compile_ahead
 from longhaul.runs.lock import DISTRIBUTION
 
 GIGABYTE = 1 << 30
@@ -196,10 +197,13 @@ def examine_task(config: RunConfig, enter: Enter) -> TaskExamination:
 
 
 def warm_up(tasks: Sequence[str], notify: Callable[[str], None]) -> None:
-    """Make one environment of each task and step it once, which compiles its native code.
+    """Compile the learner, and each task's environments by stepping one of them once.
 
     Without tasks, all that need no argument are taken; one that is not available is reported.
     """
+    begin = time.monotonic()
+    compile_ahead()
+    notify(f"learner: ready after {time.monotonic() - begin:.1f} s")
     for name in tasks or task_names():
         begin = time.monotonic()
         try:

@@ -27,7 +27,7 @@ from longhaul.app.build.faults import FaultLog
 from longhaul.app.build.hints import build_hints
 from longhaul.app.build.memory import check_disk_room
 from longhaul.app.build.metrics import schema_file, unmeasured_metrics
-from longhaul.app.build.text import last_line
+from longhaul.app.build.text import last_line, notify_if_slow
 from longhaul.app.evaluation.agent import Agent, load_exported
 from longhaul.app.evaluation.load import Run, find_weights
 from longhaul.app.evaluation.zoo import policy_path
@@ -36,6 +36,7 @@ from longhaul.app.session.monitoring import TimeLeft
 from longhaul.app.session.session import Session, keep_config
 from longhaul.app.session.teaching import find_lessons
 from longhaul.app.session.tracking import Tracking, begin_tracking
+from longhaul.cluster.config import launched_rank
 from longhaul.core.control import Progress
 from longhaul.core.errors import ConfigError
 from longhaul.core.hint import Hint
@@ -49,13 +50,14 @@ from longhaul.engine.listeners import ListenerGroup
 from longhaul.engine.loop import Parts
 from longhaul.engine.summary import Summary
 from longhaul.envs.replay_log import resume_promise
+from longhaul.learn.backend import NATIVE, TORCH, compile_ahead, find_backend
 from longhaul.runs.checkpoints.manifest import Stamp
 from longhaul.runs.checkpoints.store import CheckpointStore
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.lock import installed_versions
 from longhaul.runs.logs.jsonl import WriteNote, write_schema
 from longhaul.runs.reader import read_checkpoints
-from longhaul.runs.recorder import DEVICE, FALLBACK, Recorder, Restoration
+from longhaul.runs.recorder import BACKEND, DEVICE, FALLBACK, Recorder, Restoration
 
 
 def load_initial_weights(
@@ -84,6 +86,7 @@ def load_initial_weights(
     notify(f"starting with the weights of {place if loaded is None else loaded.path}")
 
 
+COMPILING_LEARNER = "compiling the learner, once on this machine; it takes half a minute at most"
 TIER = "tier"
 """Fact of a stamp: how exactly the environments' state is restored."""
 NOT_DETERMINISTIC = (
@@ -110,9 +113,8 @@ def assemble(session: Session, given: Sequence[RunListener] = ()) -> BuiltRun:
     monitoring, note = session.monitoring, session.log.note
     keep_config(session.run)
     session.sample_resources()
-    # From now on `run.task` is the checked task.
     task = check_task(config, session.run.task, notify, begun_tier(session.run.directory))
-    session.run = run = Run(session.run.directory, config=config, task=task)
+    session.run = run = Run(session.run.directory, config=config, task=task)  # the checked task
     if config.env.order == "first-come":
         notify(NOT_DETERMINISTIC)
     initial = build_settings(config, task)
@@ -122,7 +124,8 @@ def assemble(session: Session, given: Sequence[RunListener] = ()) -> BuiltRun:
     summary = Summary(task.summarize, task.summarize_steps, window=config.collect.window)
     replay = build_replay(config, task, notify, monitoring.timer)
     training = session.stack.enter_context(ExitStack())
-    learner = build_learner(config, policy, replay, training, find_lessons(config, task))
+    lessons, backend = find_lessons(config, task), choose_backend(run, policy, notify)
+    learner = build_learner(config, policy, replay, backend, training, lessons)
     faults = FaultLog(run.directory.crash, notify, monitoring.workers, note)
     collector = build_collector(
         config, task, policy, CollectorMonitor(faults.listeners, note, monitoring.signal)
@@ -146,7 +149,7 @@ def assemble(session: Session, given: Sequence[RunListener] = ()) -> BuiltRun:
     if replay is not None:
         # A separate part, because it may be many times as large as all others.
         stateful["replay"] = replay
-    recorder = build_recorder(session, stateful)
+    recorder = build_recorder(session, stateful, backend)
     keep_panels(run.directory, task, initial)
     tracking = begin_tracking(run, policy, monitoring.clocks)
     session.stack.callback(recorder.close)
@@ -166,20 +169,43 @@ def assemble(session: Session, given: Sequence[RunListener] = ()) -> BuiltRun:
     return BuiltRun(parts, schedule.begin(initial)[0], tracking, training)
 
 
-def begun_tier(directory: RunDirectory) -> Tier | None:
-    """Return the tier that the newest readable checkpoint was written with, if there is one."""
+def begun_facts(directory: RunDirectory) -> Mapping[str, str] | None:
+    """Return the facts of the newest readable checkpoint, if there is one."""
     manifests = [entry.manifest for entry in read_checkpoints(directory) if entry.manifest]
-    tier = manifests[0].facts.get(TIER) if manifests else None
+    return manifests[0].facts if manifests else None
+
+
+def begun_tier(directory: RunDirectory) -> Tier | None:
+    """Return the tier that the run was begun with, if it has a checkpoint."""
+    tier = (begun_facts(directory) or {}).get(TIER)
     return Tier(tier) if tier in {known.value for known in Tier} else None
 
 
-def build_recorder(session: Session, stateful: Mapping[str, Stateful]) -> Recorder:
+def begun_backend(directory: RunDirectory) -> str:
+    """Return the backend that the run was begun with; empty if it has no checkpoint."""
+    facts = begun_facts(directory)
+    # Runs that say nothing are older than the native backend.
+    return "" if facts is None else facts.get(BACKEND, TORCH)
+
+
+def choose_backend(run: Run, policy: Policy, notify: Callable[[str], None]) -> str:
+    """Return what the learner computes with, compiled."""
+    learners, begun = launched_rank().size, begun_backend(run.directory)
+    backend = find_backend(policy, run.config.learn, learners=learners, begun=begun)
+    if backend == NATIVE:
+        with notify_if_slow(notify, COMPILING_LEARNER):
+            compile_ahead()
+    return backend
+
+
+def build_recorder(session: Session, stateful: Mapping[str, Stateful], backend: str) -> Recorder:
     """Return the recorder, which writes logs and checkpoints of the stateful parts."""
     run, config, task = session.run, session.run.config, session.run.task
     facts = {
         TIER: task.envs.spec.tier.value,
         "order": config.env.order,
         DEVICE: str(session.device),
+        BACKEND: backend,
     }
     if session.fallback:
         facts[FALLBACK] = "; ".join(session.fallback)

@@ -235,6 +235,6 @@ def new_board(count: int, members: int) -> Array:
     return board
 
 
-_stamp = kernel_stamp(HERE / f"{name}.py" for name in ("jit", "scheduler"))
+_stamp = kernel_stamp([HERE / "scheduler.py"])
 prepare, stop = _build_bounds(_stamp)
 serve, lead, perform = _build_runs(_stamp)

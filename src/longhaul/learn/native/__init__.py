@@ -1,0 +1,1 @@
+"""PPO's update of small networks as one native call."""
