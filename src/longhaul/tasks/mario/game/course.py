@@ -9,6 +9,7 @@ import numpy as np
 from longhaul.core.env import Array
 from longhaul.envs.native.jit import entry, fetch, integer, kernel
 from longhaul.envs.native.thread_pool import Labor
+from longhaul.tasks.mario.game.maze import count_answer
 from longhaul.tasks.mario.game.memory import (
     AREA_OFFSET,
     AREA_TYPE,
@@ -23,9 +24,6 @@ from longhaul.tasks.mario.game.memory import (
     GAME_OVER,
     LIVES,
     LOW_X,
-    MAZE_AHEAD,
-    MAZE_PASSED,
-    MAZE_RIGHT,
     MODE,
     ON_POLE,
     PAGE,
@@ -45,7 +43,6 @@ from longhaul.tasks.mario.game.memory import (
 )
 from longhaul.tasks.mario.game.reward import (
     AHEAD_WAS,
-    ANSWERED,
     AREA_COUNT,
     AREA_SLOT,
     AREAS,
@@ -73,17 +70,14 @@ from longhaul.tasks.mario.game.reward import (
     LIVES_LEFT,
     LOOPED,
     LOOPS,
-    MAZE_WAS,
     MOST_AREAS,
     NEW_AREA,
     OVER,
-    PASSED_WAS,
     PIT,
     POWER_CHANGE,
     POWER_NOW,
     PROGRESS,
     REASON,
-    RIGHTS,
     SCORE,
     SCORE_GAINED,
     SCRIPTED,
@@ -94,7 +88,6 @@ from longhaul.tasks.mario.game.reward import (
     TIMEOUT,
     WARP,
     WORLD,
-    WRONGS,
     X,
     Y,
 )
@@ -276,27 +269,6 @@ def _move(own: Array, ram: Array, limit: int) -> None:
 
 
 @kernel
-def _answer(own: Array, ram: Array) -> None:
-    """Take over how a maze's check was passed, from the counters the game itself keeps.
-
-    A check is decided when the game stops looking ahead for it. In world 7 it counts three of them
-    before it decides, and shows by its counters whether each was right; elsewhere the wrong way
-    puts Mario back at once.
-    """
-    right, passed = integer(ram[MAZE_RIGHT]), integer(ram[MAZE_PASSED])
-    ahead = integer(ram[MAZE_AHEAD]) > 0
-    own[ANSWERED] = 0
-    if own[AHEAD_WAS] != 0 and not ahead:
-        is_right = own[LOOPED] == 0
-        if passed > own[PASSED_WAS]:
-            is_right = right > own[MAZE_WAS]
-        own[ANSWERED] = 1 if is_right else -1
-        own[RIGHTS] += 1 if is_right else 0
-        own[WRONGS] += 0 if is_right else 1
-    own[MAZE_WAS], own[PASSED_WAS], own[AHEAD_WAS] = right, passed, 1 if ahead else 0
-
-
-@kernel
 def _count(own: Array, ram: Array) -> None:
     """Take over the counters the game shows, and how they changed."""
     score = _decimal(ram, SCORE_DIGITS, 6)
@@ -361,7 +333,7 @@ def _judge_one(own: Array, ram: Array, rules: Rules) -> None:
     _move(own, ram, FASTEST * rules.frame_skip)
     if own[GAINED] > 0:
         own[STUCK] = 0
-    _answer(own, ram)
+    count_answer(own, ram)
     _count(own, ram)
     reason = _reason_to_end(own, ram, rules)
     if reason == GOES_ON and rules.stagnation_limit > 0 and own[STUCK] >= rules.stagnation_limit:
@@ -406,7 +378,7 @@ def _build(stamp: int) -> tuple[Labor, Labor, Any]:
         own[LOOPS] -= own[LOOPED]
         own[LOOPED] = 0
         own[AHEAD_WAS] = 0
-        _answer(own, ram)
+        count_answer(own, ram)
         _count(own, ram)
         own[SCORE_GAINED] = own[COINS_GAINED] = own[CLOCK_LOST] = own[POWER_CHANGE] = 0
         own[WORLD] = integer(ram[WORLD_NUMBER]) + 1

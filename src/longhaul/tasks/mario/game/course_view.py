@@ -25,7 +25,7 @@ COURSE_SIZE = WORLDS + STAGES + AREA_TYPES + AREA_BITS + COUNTERS
 CHECKS = 3.0
 """Checks that world 7 counts before it decides."""
 MOST_ANSWERS = 8
-"""Answers of an episode that are told apart."""
+"""Answers of an episode that are counted."""
 
 
 class CourseShowing(NamedTuple):

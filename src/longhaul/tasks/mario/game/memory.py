@@ -292,7 +292,7 @@ def tile_address(x: int, y: int) -> int:
     return TILES + page * TILE_PAGE + (y - FIRST_TILE_LINE) // 16 * TILE_COLUMNS + column
 
 
-KERNEL_MODULES = ("memory", "course", "course_view", "tiles", "starts", "reward")
+KERNEL_MODULES = ("memory", "course", "course_view", "maze", "tiles", "starts", "reward")
 """The modules of this folder that hold native code or the constants in it."""
 
 
