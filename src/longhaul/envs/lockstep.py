@@ -47,11 +47,7 @@ class Lockstep(ABC):
         faults = faults or FaultPolicy()
         self._listeners = faults.listeners
         self._losses = LostEpisodes(
-            spec,
-            self._ledger,
-            self._slots,
-            self._last_actions,
-            most_dropped=faults.most_dropped,
+            spec, self._ledger, self._slots, self._last_actions, most_dropped=faults.most_dropped
         )
         self._is_continuous = isinstance(spec.action, Continuous)
         self._settings: Settings | None = None
