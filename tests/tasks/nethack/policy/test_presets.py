@@ -25,8 +25,11 @@ def test_a_preset_or_example_resolves_and_its_schedule_begins(sources: ConfigSou
     task = build_task(config)
     settings = build_settings(config, task)
     begun, _ = build_schedule(config, task, settings).begin(settings)
-    assert begun.values()["router.kind"] == "softmax"
-    assert config.collect.chunk == 1
+    if config.options.get("network") == "plain":
+        assert begun.values()["learn.teacher_policy_coef"] == 0.0
+    else:
+        assert begun.values()["router.kind"] == "softmax"
+        assert config.collect.chunk == 1
 
 
 def test_the_arms_of_the_ablation_differ_in_nothing_but_their_mode() -> None:

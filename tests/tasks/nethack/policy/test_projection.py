@@ -10,7 +10,7 @@ from torch import Tensor
 
 from longhaul.tasks.nethack.policy.health import alpha_entropy
 from longhaul.tasks.nethack.policy.layers import best_few, route, sparsemax
-from longhaul.tasks.nethack.policy.options import ROUTERS, RouterKind
+from longhaul.tasks.nethack.policy.options import LEARNED, Learned
 
 
 def bisected(row: Tensor) -> Tensor:
@@ -67,16 +67,16 @@ def test_the_entropy_of_sparsemax_can_be_on_either_side_of_ln_2() -> None:
     assert float(far) < math.log(2) < float(near)
 
 
-@pytest.mark.parametrize("kind", ROUTERS)
+@pytest.mark.parametrize("kind", LEARNED)
 @pytest.mark.parametrize("experts", [2, 4, 6])
-def test_every_router_gives_weights_that_are_shares(kind: RouterKind, experts: int) -> None:
+def test_every_router_gives_weights_that_are_shares(kind: Learned, experts: int) -> None:
     weights = route(torch.randn(64, experts), kind, 0.7)
     assert float(weights.min()) >= 0
     torch.testing.assert_close(weights.sum(1), torch.ones(64))
 
 
-@pytest.mark.parametrize("kind", ROUTERS)
-def test_a_lower_temperature_is_sharper(kind: RouterKind) -> None:
+@pytest.mark.parametrize("kind", LEARNED)
+def test_a_lower_temperature_is_sharper(kind: Learned) -> None:
     logits = torch.tensor([[0.3, 0.1, 0.0, -0.2]])
     entropies = [float(alpha_entropy(route(logits, kind, t))) for t in (1.0, 0.5, 0.1)]
     assert entropies[0] > entropies[1] > entropies[2]

@@ -12,7 +12,7 @@ from longhaul.core.evaluation import Records, RunLog, Study
 from longhaul.core.hint import Rule
 from longhaul.core.metrics import Metric, Panel
 from longhaul.core.settings import Setting
-from longhaul.core.spaces import EnvSpec
+from longhaul.core.spaces import Discrete, EnvSpec
 from longhaul.tasks.kind import RunPlan
 from longhaul.tasks.nethack.policy import health, study
 from longhaul.tasks.nethack.policy.health import METRICS
@@ -21,6 +21,7 @@ from longhaul.tasks.nethack.policy.history import history_records
 from longhaul.tasks.nethack.policy.network import ExpertPolicy, expert_names
 from longhaul.tasks.nethack.policy.options import SETTINGS, PolicyOptions
 from longhaul.tasks.nethack.policy.phases import METRIC, PhaseOptions, build_phases, phase_names
+from longhaul.tasks.nethack.policy.skill_network import SkillPolicy
 from longhaul.tasks.nethack.policy.study import ExpertStudy
 from longhaul.tasks.nethack.rules import RuleGraph
 
@@ -118,6 +119,14 @@ def panels(names: tuple[str, ...]) -> tuple[Panel, ...]:
     )
 
 
+def _make(spec: EnvSpec, graph: RuleGraph, options: PolicyOptions) -> ExpertPolicy:
+    assert isinstance(spec.action, Discrete), "actions and skills are choices"
+    choices = spec.action.names
+    if options.needs_skills or graph.over == "skills":
+        return SkillPolicy(spec.observation, graph, options, choices)
+    return ExpertPolicy(spec.observation, graph, options, choices)
+
+
 @dataclass(frozen=True, slots=True)
 class PlayerParts:
     """The parts of a task that belong to its policy."""
@@ -142,7 +151,7 @@ def build_player(
             "total_iterations at 0, or count the phases in iterations"
         )
     return PlayerParts(
-        make_policy=lambda: ExpertPolicy(spec.observation, graph, policy, spec.choices),
+        make_policy=lambda: _make(spec, graph, policy),
         settings=SETTINGS,
         controllers=(build_phases(phases, plan.length),),
         metrics=METRICS,

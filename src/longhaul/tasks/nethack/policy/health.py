@@ -37,10 +37,10 @@ def similarity(expert_logits: Tensor) -> Tensor:
 
 
 def diversity(similar: Tensor) -> Tensor:
-    """Return the mean cosine over pairs of different experts; it can be negative."""
+    """Return the mean cosine over pairs of different experts; it can be negative. 0 for one."""
     experts = similar.shape[1]
     trace = similar.diagonal(dim1=1, dim2=2).sum(1)
-    return (similar.sum((1, 2)) - trace).mean() / (experts * (experts - 1))
+    return (similar.sum((1, 2)) - trace).mean() / max(experts * (experts - 1), 1)
 
 
 def semantic(similar: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ class Situations(nn.Module):
 
     def forward(self, atoms: Tensor) -> Tensor:
         """Return the number [N] of the situation of atoms [N, C]."""
-        there = atoms.float() @ self.member > 0
+        there = atoms[:, :ATOM_COUNT].float() @ self.member > 0
         there[:, -1] = True
         return there.int().argmax(1)
 

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from longhaul.core.rollout import TensorTree
 from longhaul.core.spaces import Part
-from longhaul.tasks.nethack.policy.options import Fusion, PolicyOptions, RouterKind
+from longhaul.tasks.nethack.policy.options import Fusion, Learned, PolicyOptions
 from longhaul.tasks.nethack.vocabulary import (
     ATOM_BITS,
     CROP,
     GLYPH_CLASS_COUNT,
     MESSAGE,
     PACK,
+    SKILLS,
     STATE,
 )
 
@@ -146,7 +147,7 @@ def build_fusion(kind: Fusion, seen: int, intent: int) -> Concat | CrossAttentio
             assert_never(kind)
 
 
-def route(logits: Tensor, kind: RouterKind, temperature: float) -> Tensor:
+def route(logits: Tensor, kind: Learned, temperature: float) -> Tensor:
     """Return weights [N, K] that are not negative and add up to 1, sharper the lower the
     temperature."""
     scaled = logits / temperature
@@ -237,7 +238,9 @@ class SightEncoder(nn.Module):
 
     def __init__(self, parts: Mapping[str, Part], options: PolicyOptions) -> None:
         super().__init__()
-        self._vectors = tuple(name for name in (STATE, MESSAGE, PACK) if name in parts)
+        # Who chooses skills sees the atoms too, as the plain network does.
+        skills = (SKILLS, ATOM_BITS) if SKILLS in parts else ()
+        self._vectors = tuple(name for name in (STATE, MESSAGE, PACK, *skills) if name in parts)
         inputs = sum(parts[name].shape[0] for name in self._vectors)
         self.map: MapView | None = None
         if CROP in parts:

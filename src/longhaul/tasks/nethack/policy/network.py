@@ -29,14 +29,16 @@ from longhaul.tasks.nethack.policy.layers import (
 )
 from longhaul.tasks.nethack.policy.options import (
     ALIGNMENT_TEMPERATURE,
+    LEARNED,
     ROUTER,
     ROUTERS,
     TEMPERATURE,
+    Learned,
     PolicyOptions,
     RouterKind,
 )
 from longhaul.tasks.nethack.rules import RuleGraph
-from longhaul.tasks.nethack.vocabulary import ACTION_COUNT, ATOM_BITS, EXPERTS
+from longhaul.tasks.nethack.vocabulary import ACTIONS, ATOM_BITS, EXPERTS
 
 ALPHA = "alpha"
 """The memory's name of the experts' weights of the step before."""
@@ -56,13 +58,14 @@ class ExpertPolicy(Policy):
         parts: Mapping[str, Part],
         graph: RuleGraph,
         options: PolicyOptions,
-        choices: int = ACTION_COUNT,
+        choices: tuple[str, ...] = ACTIONS,
     ) -> None:
         super().__init__()
         for name in REQUIRED:
             if name not in parts:
                 raise ConfigError(f"the player needs the observation {name!r}, which is missing")
         self.options = options
+        self.choice_names = choices
         self.expert_names = expert_names(options.experts)
         self.graph = GraphStream(
             graph, size=options.graph_size, heads=options.graph_heads, rule_boost=options.rule_boost
@@ -82,7 +85,7 @@ class ExpertPolicy(Policy):
         self.experts = ExpertBank(
             fused if options.experts_see_intent else seen,
             options.expert_size,
-            choices,
+            len(choices),
             experts=options.experts,
         )
         self.critic = ending_in(
@@ -122,6 +125,7 @@ class ExpertPolicy(Policy):
         """Choose actions for [N] rows; without a generator, the most likely ones."""
         seen, memory = self.core.step(self.sight.forward(obs), _of_core(memory))
         thought = self._think(seen, self.memo.spoken(self.graph, obs[ATOM_BITS]), settings)
+        thought = self._refined(thought, obs, mask)
         logits = self._masked(thought, mask)
         uniform = None if generator is None else heads.uniform_like(logits, generator)
         action, log_prob = heads.choose(logits, uniform)
@@ -142,7 +146,8 @@ class ExpertPolicy(Policy):
         started = torch.zeros(seen.shape[:2], dtype=torch.bool, device=seen.device)
         started[0] = True
         seen, _ = self.core.sequence(seen, _of_core(self.initial_state(1)), started)
-        return self._think(seen.squeeze(1), self._speak(obs[ATOM_BITS]), settings)
+        thought = self._think(seen.squeeze(1), self._speak(obs[ATOM_BITS]), settings)
+        return self._refined(thought, obs, None)
 
     def evaluate_actions(self, sequences: Sequences, settings: Settings) -> ActionEvaluation:
         """Return log-probability, entropy and value of each recorded step, and the losses."""
@@ -153,6 +158,7 @@ class ExpertPolicy(Policy):
         atoms = obs[ATOM_BITS]
         thought = self._think(seen.flatten(0, 1), self._speak(atoms), settings)
         mask = None if sequences.mask is None else sequences.mask.flatten(0, 1)
+        thought = self._refined(thought, obs, mask)
         logits = self._masked(thought, mask)
         log_prob, entropy = heads.evaluate_choice(logits, sequences.action.flatten())
         alpha = thought.alpha.view(*shape, -1)
@@ -195,11 +201,17 @@ class ExpertPolicy(Policy):
         )
         return Spoken(intent, score, spread)
 
+    def _refined(self, thought: Thought, obs: TensorTree, mask: Tensor | None) -> Thought:
+        """Return the thought after what depends on the situation beside the network; as it is."""
+        return thought
+
     def _think(self, seen: Tensor, spoken: Spoken, settings: Settings) -> Thought:
         fused = self.fusion.forward(seen, spoken.intent)
         temperature = settings[TEMPERATURE]
         raw: Tensor = self.router(fused)
-        alpha = route(raw, self._router_kind(settings), temperature)
+        kind = self._router_kind(settings)
+        learned: Learned = kind if kind in LEARNED else "softmax"
+        alpha = route(raw, learned, temperature)
         of_experts = self.experts.forward(fused if self.options.experts_see_intent else seen)
         by_row = of_experts.transpose(0, 1)  # [N, K, A]
         mixed = (alpha.unsqueeze(1) @ by_row).squeeze(1)

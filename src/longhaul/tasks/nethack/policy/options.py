@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, AT_LEAST_2, Ranges, check_ranges
+from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, AT_LEAST_2, SHARE, Ranges, check_ranges
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Setting
 
-RouterKind = Literal["softmax", "sparsemax", "topk"]
-ROUTERS: tuple[RouterKind, ...] = ("softmax", "sparsemax", "topk")
+Learned = Literal["softmax", "sparsemax", "topk"]
+Unlearned = Literal["rules", "random"]
+RouterKind = Literal[Learned, Unlearned]
+ROUTERS: tuple[RouterKind, ...] = ("softmax", "sparsemax", "topk", "rules", "random")
+"""The last two are not learned: all weight on the expert whose skill the rules call for most, and
+equal weights; they need skills."""
+
+LEARNED: tuple[Learned, ...] = ("softmax", "sparsemax", "topk")
+UNLEARNED: tuple[Unlearned, ...] = ("rules", "random")
 
 ROUTER = Setting("router.kind", "softmax", "how the router's logits become weights")
 TEMPERATURE = Setting(
@@ -55,6 +62,16 @@ class PolicyOptions:
     experts: int = 4
     """Number of experts. With two, each stands for two of the rules' experts; those beyond four
     have no rules."""
+    own_skills: bool = False
+    """Whether each expert chooses among the skills only that the rules file gives it."""
+    hold: float = 0.0
+    """Share of the weights that stays with the expert of the last skill, unless something
+    interrupted it; needs `own_skills`."""
+    operator_weight: float = 0.0
+    """How much the rules' order adds to the logit of a skill for each place in it, at first; the
+    weight is learned. 0 leaves the rules out of the logits."""
+    shuffle_rules: int = 0
+    """A seed by which each skill gets another one's rules, as a control; 0 leaves them right."""
     freeze_graph: bool = False
     """Whether the weights of the rule graph stay at their initial values."""
     graph_size: int = 64
@@ -97,16 +114,34 @@ class PolicyOptions:
 
     def __post_init__(self) -> None:
         check_ranges(self, "options.policy", _RANGES)
+        if self.own_skills and self.mixing != "probabilities":
+            raise ConfigError(
+                "options.policy.own_skills = true needs options.policy.mixing = 'probabilities': "
+                "logits of different skills cannot be added up"
+            )
+        if self.hold and not self.own_skills:
+            raise ConfigError(
+                f"options.policy.hold = {self.hold} needs options.policy.own_skills = true, which "
+                "says whose the last skill was"
+            )
         if self.graph_size % self.graph_heads:
             raise ConfigError(
                 f"options.policy.graph_heads = {self.graph_heads} does not divide "
                 f"options.policy.graph_size = {self.graph_size}"
             )
 
+    @property
+    def needs_skills(self) -> bool:
+        """Whether anything is asked for that only skills have."""
+        rules = self.operator_weight > 0 or self.shuffle_rules > 0
+        return self.own_skills or rules or self.router in UNLEARNED
+
 
 _RANGES: Ranges = {
-    AT_LEAST_0: "rule_boost",
-    AT_LEAST_1: "graph_size graph_heads state_size expert_size map_channels map_features core_size",
+    AT_LEAST_0: "rule_boost operator_weight shuffle_rules",
+    SHARE: "hold",
+    AT_LEAST_1: "experts graph_size graph_heads state_size expert_size map_channels map_features "
+    "core_size",
     # The second layers of router and critic have half of it.
-    AT_LEAST_2: "experts router_size critic_size",
+    AT_LEAST_2: "router_size critic_size",
 }

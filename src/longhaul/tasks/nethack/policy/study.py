@@ -24,7 +24,7 @@ from longhaul.tasks.nethack.policy.health import (
 )
 from longhaul.tasks.nethack.policy.network import ExpertPolicy
 from longhaul.tasks.nethack.rules import RuleGraph
-from longhaul.tasks.nethack.vocabulary import ACTIONS, ATOM_BITS, ATOM_NAMES
+from longhaul.tasks.nethack.vocabulary import ATOM_BITS
 
 FEWEST_STEPS = 10
 """Steps in which an atom or a situation must have held to be reported."""
@@ -96,12 +96,12 @@ class ExpertStudy:
         return {
             SUMMARY_FILE: json.dumps(summary(tracks, names), indent=1) + "\n",
             SITUATIONS_FILE: _lines(by_situation(tracks, names)),
-            ATOMS_FILE: _lines(by_atom(tracks, names)),
+            ATOMS_FILE: _lines(by_atom(tracks, names, self.graph.atom_names)),
             LIKENESS_FILE: _lines(likeness(tracks, names)),
-            ACTIONS_FILE: _lines(by_action(tracks, names)),
+            ACTIONS_FILE: _lines(by_action(tracks, names, policy.choice_names)),
             OPERATORS_FILE: _lines(operators(tracks, self.graph)),
             ROUTING_FILE: _lines(routing(tracks[-1], names)),
-            STEPS_FILE: _lines(steps(middle, names)),
+            STEPS_FILE: _lines(steps(middle, policy, self.graph.atom_names)),
         }
 
 
@@ -161,11 +161,13 @@ def by_situation(tracks: Sequence[Track], names: Sequence[str]) -> Iterator[dict
             }
 
 
-def by_atom(tracks: Sequence[Track], names: Sequence[str]) -> Iterator[dict[str, Any]]:
+def by_atom(
+    tracks: Sequence[Track], names: Sequence[str], atom_names: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     """Yield each expert's mean weight over the steps in which an atom held."""
     alpha, _, _ = _joined(tracks)
     atoms = np.concatenate([track.atoms for track in tracks]) != 0
-    for place, atom in enumerate(ATOM_NAMES):
+    for place, atom in enumerate(atom_names):
         there = atoms[:, place]
         if there.sum() >= FEWEST_STEPS:
             for expert, name in enumerate(names):
@@ -183,11 +185,13 @@ def likeness(tracks: Sequence[Track], names: Sequence[str]) -> list[dict[str, An
     ]
 
 
-def by_action(tracks: Sequence[Track], names: Sequence[str]) -> Iterator[dict[str, Any]]:
+def by_action(
+    tracks: Sequence[Track], names: Sequence[str], choices: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     """Yield how likely each expert takes each action, mean over the steps."""
     mean = np.concatenate([track.shares for track in tracks]).mean(0)
     for expert, name in enumerate(names):
-        for action, word in enumerate(ACTIONS):
+        for action, word in enumerate(choices):
             yield {"action": word, "expert": name, "share": float(mean[expert, action])}
 
 
@@ -220,18 +224,20 @@ def routing(track: Track, names: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield {"expert": name, "step": int(part[0]), "weight": weight}
 
 
-def steps(track: Track, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+def steps(
+    track: Track, policy: ExpertPolicy, atom_names: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     """Yield everything about each step of one episode."""
-    played = track.played
+    played, names = track.played, policy.expert_names
     for step in range(len(track.alpha)):
         yield {
             "step": step,
             "seed": played.seed,
-            "action": ACTIONS[int(played.action[step, 0])],
+            "action": policy.choice_names[int(played.action[step, 0])],
             "value": float(played.value[step, 0]),
             "reward": float(played.reward[step]),
             "situation": SITUATION_NAMES[int(track.situation[step])],
             "expert": names[int(track.leading[step])],
             "weights": [round(float(one), 4) for one in track.alpha[step]],
-            "atoms": [name for name, on in zip(ATOM_NAMES, track.atoms[step], strict=True) if on],
+            "atoms": [name for name, on in zip(atom_names, track.atoms[step], strict=True) if on],
         }
