@@ -34,8 +34,10 @@ GAME := $(if $(filter none,$(ROM)),,.venv/rom)
 NETHACK := .venv/nethack
 
 # What is compiled to native code, once, into the caches beside it.
-NATIVE := src/longhaul/core/native.py $(wildcard src/longhaul/learn/native/*.py src/longhaul/envs/native/*.py src/longhaul/tasks/probe/*.py src/longhaul/tasks/atari/*.py \
-	src/longhaul/tasks/fish/world/*.py src/longhaul/tasks/mario/*/*.py src/longhaul/tasks/nethack/observation/*.py)
+NATIVE := src/longhaul/core/native.py $(wildcard src/longhaul/learn/native/*.py \
+	src/longhaul/envs/native/*.py src/longhaul/tasks/probe/*.py src/longhaul/tasks/atari/*.py \
+	src/longhaul/tasks/fish/world/*.py src/longhaul/tasks/mario/*/*.py \
+	src/longhaul/tasks/nethack/observation/*.py)
 
 # A virtual environment holds absolute paths: one that was moved is made again.
 ifneq "$(shell cat .venv/made-in 2>/dev/null)" "$(CURDIR)"

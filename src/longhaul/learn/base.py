@@ -35,7 +35,7 @@ from longhaul.learn.teacher import Lessons
 M = TypeVar("M")
 
 
-class Outcome(Enum):
+class StepOutcome(Enum):
     """What became of optimizer steps."""
 
     LEARNED = auto()
@@ -173,23 +173,23 @@ class Learner(ABC, Generic[M]):
                 accumulate=config.accumulate,
             )
             outcome = self.learn_steps(batches, steps, settings)
-            if outcome is not Outcome.LEARNED:
-                return epoch + 1 if outcome is Outcome.MOVED_TOO_FAR else 0
+            if outcome is not StepOutcome.LEARNED:
+                return epoch + 1 if outcome is StepOutcome.MOVED_TOO_FAR else 0
         return 0
 
     def learn_steps(
         self, batches: Batches[M], steps: Iterable[Sequence[Items]], settings: Settings
-    ) -> Outcome:
+    ) -> StepOutcome:
         """Take optimizer steps, each from its minibatches."""
         for minibatches in steps:
             outcome = self.learn_step(batches, minibatches, settings)
-            if outcome is not Outcome.LEARNED:
+            if outcome is not StepOutcome.LEARNED:
                 return outcome
-        return Outcome.LEARNED
+        return StepOutcome.LEARNED
 
     def learn_step(
         self, batches: Batches[M], minibatches: Sequence[Items], settings: Settings
-    ) -> Outcome:
+    ) -> StepOutcome:
         """Take one optimizer step from these minibatches."""
         if self.replay is not None:
             self.replay.backward(self.optimizer, settings)
@@ -203,8 +203,8 @@ class Learner(ABC, Generic[M]):
             else:
                 self.sit_out()
             if self.has_moved_too_far(measures):
-                return Outcome.MOVED_TOO_FAR
-        return Outcome.LEARNED if self.optimizer.step() else Outcome.LOST
+                return StepOutcome.MOVED_TOO_FAR
+        return StepOutcome.LEARNED if self.optimizer.step() else StepOutcome.LOST
 
     def state_dict(self) -> State:
         """Return weights, optimizer, generator, reward scale and counts."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.app.diagnose.baseline import Verdict, compare_trials
+from longhaul.app.diagnose.baseline import TrialsVerdict, compare_trials
 from longhaul.app.diagnose.doctor import DoctorFinding, Examination
 from longhaul.app.diagnose.trials import TrialRow, Trials
 from longhaul.core.errors import ConfigError
@@ -25,12 +25,12 @@ def trials(seconds: Sequence[float] = (0.2,) * 5, *, bad: int = 0, digest: str =
     return Trials(tuple(rows), "report.jsonl")
 
 
-def compared(now: Trials, file: Path, then: Trials | None = None) -> Verdict:
+def compared(now: Trials, file: Path, then: Trials | None = None) -> TrialsVerdict:
     assert compare_trials(TASK, 2, then or trials(), file).was_written
     return compare_trials(TASK, 2, now, file)
 
 
-def is_healthy(verdict: Verdict) -> bool:
+def is_healthy(verdict: TrialsVerdict) -> bool:
     good = (DoctorFinding("python", good=True, detail=""),)
     return Examination(good, trials(), verdict).healthy
 
@@ -47,7 +47,7 @@ def test_trials_as_good_as_the_baseline_are_healthy_and_leave_it(tmp_path: Path)
     assert compare_trials(TASK, 2, trials(), file).was_written
     before = file.read_bytes()
     verdict = compare_trials(TASK, 2, trials((0.19, 0.21, 0.2)), file)
-    assert verdict == Verdict(file)
+    assert verdict == TrialsVerdict(file)
     assert is_healthy(verdict)
     assert file.read_bytes() == before
 

@@ -19,7 +19,7 @@ NOISE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TrialsVerdict:
     """What became of the comparison with a baseline."""
 
     file: Path
@@ -36,13 +36,13 @@ class Verdict:
         return "\n".join([*(lines or [f"as good as {self.file}"]), *self.notices])
 
 
-def compare_trials(task: str, num_envs: int, trials: Trials, file: Path) -> Verdict:
+def compare_trials(task: str, num_envs: int, trials: Trials, file: Path) -> TrialsVerdict:
     """Return what is worse than in the baseline; without one, these trials become it."""
     now = _facts(task, num_envs, trials)
     if not file.exists():
         with storage_errors(file):
             replace_file(file, (json.dumps(now, indent=2) + "\n").encode())
-        return Verdict(file, was_written=True)
+        return TrialsVerdict(file, was_written=True)
     then = _read(file)
     for key in ("task", "num_envs"):
         if then[key] != now[key]:
@@ -59,7 +59,7 @@ def compare_trials(task: str, num_envs: int, trials: Trials, file: Path) -> Verd
     notices = [f"not compared, since not tried now: {untried}"] if untried else []
     if not is_same_machine:
         notices.append(f"times were not compared: the baseline is of {then['machine']}")
-    return Verdict(file, regressions=tuple(found), notices=tuple(notices))
+    return TrialsVerdict(file, regressions=tuple(found), notices=tuple(notices))
 
 
 def _facts(task: str, num_envs: int, trials: Trials) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from longhaul.app.build.config import RunConfig
 from longhaul.app.build.sources import ConfigSources, resolve, task_names
 from longhaul.app.build.text import columns
 from longhaul.app.diagnose.api_check import check_api
-from longhaul.app.diagnose.baseline import Verdict, compare_trials
+from longhaul.app.diagnose.baseline import TrialsVerdict, compare_trials
 from longhaul.app.diagnose.trials import TrialRequest, Trials, run_trials
 from longhaul.core.env import EnvSource, SingleEnvs
 from longhaul.core.errors import ConfigError, LonghaulError
@@ -53,7 +53,7 @@ class Examination:
 
     findings: tuple[DoctorFinding, ...]
     trials: Trials | None = None  # if any were asked for and could be made
-    verdict: Verdict | None = None  # if they were to be compared with a baseline
+    verdict: TrialsVerdict | None = None  # if they were to be compared with a baseline
 
     @property
     def healthy(self) -> bool:

@@ -9,7 +9,7 @@ import torch
 
 from longhaul.core.policy import DenseNetwork, Policy
 from longhaul.core.settings import Settings
-from longhaul.learn.base import Outcome
+from longhaul.learn.base import StepOutcome
 from longhaul.learn.config import CLIP_RANGE, ENT_COEF, VF_COEF, PPOConfig
 from longhaul.learn.minibatches import Batches, Items, Minibatch, RolloutBatches
 from longhaul.learn.native import loss
@@ -56,21 +56,21 @@ class NativePPO(PPO):
 
     def learn_steps(
         self, batches: Batches[Minibatch], steps: Iterable[Sequence[Items]], settings: Settings
-    ) -> Outcome:
+    ) -> StepOutcome:
         """Take optimizer steps natively, and in torch where one is not finite."""
         left = list(steps)
         while left:
             self._enter()
             taken, reason = self._learn(left, settings)
             if reason == MOVED_TOO_FAR:
-                return Outcome.MOVED_TOO_FAR
+                return StepOutcome.MOVED_TOO_FAR
             left = left[taken:]
             if reason == NOT_FINITE:
                 self._leave()
                 outcome = self.learn_step(batches, left.pop(0), settings)
-                if outcome is not Outcome.LEARNED:
+                if outcome is not StepOutcome.LEARNED:
                     return outcome
-        return Outcome.LEARNED
+        return StepOutcome.LEARNED
 
     def _learn(self, steps: Sequence[Sequence[Items]], settings: Settings) -> tuple[int, int]:
         """Take steps until the last or one that ends them; return how many, and why it ended."""

@@ -21,8 +21,8 @@ from longhaul.app.experiments.explore.display import (
 )
 from longhaul.app.experiments.explore.search import (
     SAVE_SECONDS,
+    GoalRequest,
     GoalSearch,
-    SearchRequest,
     SearchStatus,
     opened,
 )
@@ -190,7 +190,7 @@ class Explored:
     def _searched(self, goal: str) -> SearchStatus:
         request = self._request
         searching = GoalSearch(
-            SearchRequest(
+            GoalRequest(
                 request.task,
                 goal,
                 request.seed,

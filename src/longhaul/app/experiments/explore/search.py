@@ -25,7 +25,7 @@ KEPT = CheckpointConfig(keep_last=2, keep_best=0, best_metric="none")
 
 
 @dataclass(frozen=True, slots=True)
-class SearchRequest:
+class GoalRequest:
     """Which goal of which task is searched, and what decides the course of the search."""
 
     task: str
@@ -65,7 +65,7 @@ class GoalSearch:
 
     def __init__(
         self,
-        request: SearchRequest,
+        request: GoalRequest,
         search: Search,
         folder: Path,
         *,
