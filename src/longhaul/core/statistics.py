@@ -1,6 +1,8 @@
-"""Percentile intervals of what was drawn again and again."""
+"""Confidence intervals: of what was drawn again and again, and of shares."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,3 +22,16 @@ def interval(values: NDArray[np.floating], quantiles: tuple[float, float] = MIDD
     """Return the two quantiles of what was found in the resamples, by default a 95 % interval."""
     low, high = np.quantile(values, quantiles)
     return float(low), float(high)
+
+
+NORMAL_95 = 1.959963984540054
+"""Standard deviations from the mean between which 95 % of a normal distribution lie."""
+
+
+def wilson(cleared: int, played: int) -> Interval:
+    """Return Wilson's 95 % interval of a share."""
+    share, z = cleared / played, NORMAL_95
+    middle = share + z * z / (2 * played)
+    spread = z * math.sqrt(share * (1 - share) / played + z * z / (4 * played * played))
+    below = 1 + z * z / played
+    return max((middle - spread) / below, 0.0), min((middle + spread) / below, 1.0)

@@ -12,13 +12,15 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.evaluation import Case, Column, Suite
 from longhaul.core.metrics import Metric, Metrics
 from longhaul.core.seeds import Seeds
-from longhaul.core.statistics import Interval
+from longhaul.core.statistics import NORMAL_95, Interval, wilson
 from longhaul.tasks.mario.game.games import STAGE_FACT
 from longhaul.tasks.mario.game.reward import CLEAR_REASONS, DEATH_REASONS, REASONS
 from longhaul.tasks.mario.game.stages import Stage
 from longhaul.tasks.mario.options import MarioOptions
 from longhaul.tasks.mario.payments import TermReward
 from longhaul.tasks.mario.source import GameSource
+from longhaul.tasks.mario.whole_game import METRICS as WHOLE_GAME_METRICS
+from longhaul.tasks.mario.whole_game import ONE_LIFE, WHOLE_GAME, whole_game_suite
 
 SCORE = "eval/score"
 CLEAR_RATE = "eval/clear_rate"
@@ -26,7 +28,6 @@ SOLVED = 0.95
 REHEARSAL, FINAL = "rehearsal", "final"
 PROGRESS_WEIGHT = 1e-6
 """A pixel's share of the score: it decides between policies that clear equally often."""
-NORMAL_95 = 1.959963984540054
 DEATH_FINE = 15.0
 """What the package gym-super-mario-bros takes for a death, after its clipping."""
 FRAMES_PER_TICK = 24.0
@@ -52,6 +53,7 @@ METRICS = (
     Metric("eval/clear_rate/<stage>", "the clear rate on one of several stages"),
     Metric("eval/progress/<stage>", "mean new ground on one of several stages", "pixels"),
     Metric("eval/ended/<reason>", "share of the episodes that ended for this reason"),
+    *WHOLE_GAME_METRICS,
 )
 
 COLUMNS = (
@@ -67,15 +69,6 @@ COLUMNS = (
 def is_cleared(episode: Episode) -> bool:
     """Whether an episode cleared at least its first stage."""
     return episode.reason in CLEAR_REASONS or episode.metrics["cleared"] > 0
-
-
-def wilson(cleared: int, played: int) -> Interval:
-    """Return Wilson's 95 % interval of a share."""
-    share, z = cleared / played, NORMAL_95
-    middle = share + z * z / (2 * played)
-    spread = z * math.sqrt(share * (1 - share) / played + z * z / (4 * played * played))
-    below = 1 + z * z / played
-    return max((middle - spread) / below, 0.0), min((middle + spread) / below, 1.0)
 
 
 def native_return(episode: Episode) -> float:
@@ -176,10 +169,12 @@ class MarioEvaluation:
     rom: str
 
     def find(self, name: str) -> Suite:
-        """Return the suite of a name: `rehearsal`, `final`, with a number or without, or a stage.
+        """Return the suite of a name: `rehearsal`, `final`, a stage or the whole game.
 
-        With a number they rotate: other seeds for each.
+        Rehearsal and final rotate with a number: other seeds for each.
         """
+        if name in (WHOLE_GAME, ONE_LIFE):
+            return whole_game_suite(name, self.options, self.rom)
         stem, _, number = name.partition("-")
         chosen = self.options.lottery().stages
         if stem == REHEARSAL and (not number or number.isdecimal()):
@@ -194,7 +189,7 @@ class MarioEvaluation:
         except ConfigError as error:
             raise ConfigError(
                 f"there is no suite {name!r} (suites: {REHEARSAL}, {FINAL}, each also with a "
-                "number, as in final-7, or a stage, as in 1-2)"
+                "number, as in final-7, a stage, as in 1-2, {WHOLE_GAME} or {ONE_LIFE})"
             ) from error
         return self._suite(name, (stage,), self.options.final_episodes, "")
 

@@ -56,6 +56,7 @@ class StageSpace:
         played = self._played(options)
         self._games = GameFactory(played, cartridge)(count)
         self._start: Start = ("stage", stage)
+        self._opening: Bytes = np.zeros(0, np.uint8)
         self._crew = Crew(count, threads)
         self._step = self._games.native_step(self._crew.members)
         self._facts = {
@@ -118,6 +119,24 @@ class StageSpace:
         self._crew.close()
         self._games.close()
 
+    def pressed(self, decisions: Sequence[int]) -> Bytes:
+        """Replay decisions in the first game; return the buttons of every frame from the start on.
+
+        Scenes pass without buttons.
+        """
+        games, table = self._games, self._games.actions.bytes
+        self.begin()
+        parts = [self._opening, np.zeros(1, np.uint8)]
+        before = int(games.figures[0, at.FRAMES])
+        held = games.options.frame_skip
+        for choice in decisions:
+            self.step(np.full(games.count, choice, np.int64))
+            frames = int(games.figures[0, at.FRAMES])
+            parts.append(np.full(held, table[choice], np.uint8))
+            parts.append(np.zeros(frames - before - held, np.uint8))
+            before = frames
+        return np.concatenate(parts)
+
     def _played(self, options: GameOptions) -> GameOptions:
         """Return how the games are played."""
         return searched(options)
@@ -149,8 +168,9 @@ class WholeGameSpace(StageSpace):
 
     def __init__(self, options: GameOptions, rom: str, count: int, threads: int) -> None:
         super().__init__(options, rom, str(ALL_STAGES[0]), count, threads)
-        self._opening = game_opening(self._games.consoles.cartridge)
-        self._start = snapshot_start(self._opening.row)
+        opening = game_opening(self._games.consoles.cartridge)
+        self._start = snapshot_start(opening.row)
+        self._opening = opening.pressed
         self._leg = 0
 
     def begin_leg(self, number: int) -> None:
@@ -168,24 +188,6 @@ class WholeGameSpace(StageSpace):
             solved=sight.solved if last else ~sight.over & (stage == self._leg + 1),
             over=sight.over | ((stage != self._leg) & (stage != self._leg + 1)),
         )
-
-    def pressed(self, decisions: Sequence[int]) -> Bytes:
-        """Replay decisions in the first game; return the buttons of every frame from switching on.
-
-        Scenes pass without buttons.
-        """
-        games, table = self._games, self._games.actions.bytes
-        self.begin()
-        parts = [self._opening.pressed, np.zeros(1, np.uint8)]
-        before = int(games.figures[0, at.FRAMES])
-        held = games.options.frame_skip
-        for choice in decisions:
-            self.step(np.full(games.count, choice, np.int64))
-            frames = int(games.figures[0, at.FRAMES])
-            parts.append(np.full(held, table[choice], np.uint8))
-            parts.append(np.zeros(frames - before - held, np.uint8))
-            before = frames
-        return np.concatenate(parts)
 
     def _played(self, options: GameOptions) -> GameOptions:
         return replace(searched(options), ends_at_clear=False, ends_at_warp=True, cuts_scenes=False)
@@ -234,18 +236,21 @@ WHOLE_GAME = "whole-game"
 """The goal from switching on to the princess."""
 
 
+def stage_space(
+    options: GameOptions, rom: str, goal: str, count: int = 1, threads: int = 1
+) -> StageSpace:
+    """Return the games that search for a goal."""
+    if goal == WHOLE_GAME:
+        return WholeGameSpace(options, rom, count, threads)
+    return StageSpace(options, rom, goal, count, threads)
+
+
 def stage_search(options: GameOptions, rom: str) -> Search:
     """Return the search of every stage of the game, and of the whole of it."""
-
-    def space(goal: str, count: int, threads: int) -> StageSpace:
-        if goal == WHOLE_GAME:
-            return WholeGameSpace(options, rom, count, threads)
-        return StageSpace(options, rom, goal, count, threads)
-
     return Search(
         goals=(*(str(stage) for stage in ALL_STAGES), WHOLE_GAME),
         by_name=(WHOLE_GAME,),
-        space=space,
+        space=lambda goal, count, threads: stage_space(options, rom, goal, count, threads),
         is_solved=is_cleared,
         origin=lambda goal: None if goal == WHOLE_GAME else ("stage", goal),
         reach="pixels of new ground",

@@ -1,4 +1,4 @@
-"""The command line of Mario: `longhaul mario play` and `longhaul mario campaign`."""
+"""The command line of Mario: `longhaul mario play`, `movie` and `campaign`."""
 
 from __future__ import annotations
 
@@ -46,6 +46,20 @@ def play(
     else:
         played = play_through(request)
     typer.echo(played.as_json() if as_json else played.as_text())
+
+
+@app.command()
+def movie(
+    demo: Annotated[Path, typer.Argument(help="A demonstration that longhaul explore wrote.")],
+    out: Annotated[Path, typer.Option(help="The movie; an .fm2 for FCEUX if its name ends so.")],
+    rom: Annotated[
+        str, typer.Option(help="The game's .nes file, if it is not found automatically.")
+    ] = "",
+) -> None:
+    """Write a demonstration as a movie of every frame's buttons, and play it to its end."""
+    from longhaul.tasks.mario.commands.movie import export_demo
+
+    typer.echo(export_demo(demo, out, rom).as_text())
 
 
 @app.command()

@@ -49,6 +49,8 @@ STEP_FIGURES = (
     at.LOOPED,
     at.ANSWERED,
 )
+LAST_STAGE_FACT = "last_stage"
+"""The fact of an episode that may go through several stages: the one it ended in."""
 STAGE_FACT = "stage"
 """The fact of an episode that names the stage it began in."""
 
@@ -254,6 +256,8 @@ class Games:
         }
         stage = Stage(own[at.FIRST_WORLD], own[at.FIRST_STAGE])
         facts: dict[str, Any] = {STAGE_FACT: str(stage), "x": own[at.X], "y": own[at.Y]}
+        if not self.options.ends_at_clear:
+            facts[LAST_STAGE_FACT] = str(Stage(own[at.WORLD], own[at.STAGE]))
         return Ending(reason, metrics, facts)
 
     def frame(self, env: int) -> Bytes | None:
