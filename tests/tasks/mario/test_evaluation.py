@@ -6,6 +6,7 @@ import pytest
 
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
+from longhaul.core.statistics import wilson
 from longhaul.tasks.mario.evaluation import (
     CLEAR_RATE,
     SCORE,
@@ -13,7 +14,6 @@ from longhaul.tasks.mario.evaluation import (
     figures,
     intervals,
     record,
-    wilson,
 )
 from longhaul.tasks.mario.options import MarioOptions
 
