@@ -7,6 +7,7 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.tasks.nethack.evaluation import evaluation_metrics, intervals, one_cap, record, suites
 from longhaul.tasks.nethack.options import NetHackOptions
+from longhaul.tasks.nethack.skills import ACTION_SETS
 
 
 def episode(score: float, *, cap: int = 2000, reason: str = "death", level: int = 1) -> Episode:
@@ -63,6 +64,18 @@ def test_held_out_games_are_never_dealt_while_training() -> None:
 def test_a_suite_that_is_not_there_is_told_with_those_that_are() -> None:
     with pytest.raises(ConfigError, match=r"'held-in'; did you mean 'held-out'\?.*rehearsal"):
         suites(NetHackOptions())("held-in")
+
+
+def test_the_uncapped_suite_plays_the_held_out_games_to_their_end() -> None:
+    find = suites(NetHackOptions(eval_episodes=3))
+    assert find("uncapped").cases == find("held-out").cases
+    assert find("uncapped").conditions == "cap 20000"
+    assert "cap 20000" in find("uncapped").envs.spec.id
+
+
+def test_action_sets_are_measured_under_different_conditions() -> None:
+    found = {suites(NetHackOptions(actions=one))("held-out").conditions for one in ACTION_SETS}
+    assert found == {"cap 2000", "cap 2000, actions extended"}
 
 
 def test_a_suite_says_under_which_cap_it_is_played() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,9 @@ from longhaul.tasks.nethack.players import play_references
 from longhaul.tasks.nethack.source import game_envs
 
 SCORE = "eval/score"
-REHEARSAL, HELD_OUT = "rehearsal", "held-out"
+REHEARSAL, HELD_OUT, UNCAPPED = "rehearsal", "held-out", "uncapped"
+UNCAPPED_STEPS = 20_000
+"""Enough for nearly every game to end by itself."""
 REHEARSAL_EPISODES = 32
 RESAMPLES = 2000
 REASONS = ("death", "cap", "abort", "escaped", "ascended")
@@ -120,12 +122,15 @@ def record(episodes: Sequence[Episode]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class NetHackEvaluation:
-    """The suites of a run: games whose seeds training never deals."""
+    """The suites of a run: games whose seeds training never deals.
+
+    `uncapped` plays the games of `held-out` for 20,000 steps.
+    """
 
     options: NetHackOptions
 
     def find(self, name: str) -> Suite:
-        """Return the suite of a name: `rehearsal` or `held-out`, with a number or without.
+        """Return the suite of a name, with a number or without.
 
         With a number they rotate: other games for each.
         """
@@ -139,21 +144,25 @@ class NetHackEvaluation:
         )
 
     def _sizes(self) -> dict[str, int]:
-        return {REHEARSAL: REHEARSAL_EPISODES, HELD_OUT: self.options.eval_episodes}
+        held_out = self.options.eval_episodes
+        return {REHEARSAL: REHEARSAL_EPISODES, HELD_OUT: held_out, UNCAPPED: held_out}
 
     def _suite(self, name: str, stem: str, number: int, count: int) -> Suite:
-        seeds = Seeds(number)
+        seeds, options = Seeds(number), self.options.game()
+        if stem == UNCAPPED:
+            stem, options = HELD_OUT, replace(options, max_steps=UNCAPPED_STEPS)
         cases = tuple(Case(seeds.integer("nethack", stem, case)) for case in range(count))
+        more = "" if options.actions == "score" else f", actions {options.actions}"
         return Suite(
             name=name,
-            envs=game_envs(self.options.game()),
+            envs=game_envs(options),
             cases=cases,
             figures=evaluation_metrics,
             score=true_score,
-            conditions=f"cap {self.options.max_steps}",
+            conditions=f"cap {options.max_steps}{more}",
             columns=COLUMNS,
             intervals=intervals,
-            references=lambda: play_references(self.options.game(), cases),
+            references=lambda: play_references(options, cases),
             record=record,
         )
 
