@@ -22,6 +22,7 @@ from longhaul.core.errors import ConfigError, ResourceError
 from longhaul.runs.durable import (
     is_full,
     link_error,
+    read_small,
     replace_file,
     storage_errors,
     sync_directory,
@@ -233,7 +234,7 @@ class RunDirectory:
     def read_record(self) -> RunRecord:
         """Return run.json, or raise `ConfigError` if this is not a run directory."""
         try:
-            content = self.record.read_bytes()
+            content = read_small(self.record)
         except FileNotFoundError:
             raise ConfigError(f"{self.path} is not a run directory: it has no run.json") from None
         except OSError as error:

@@ -120,6 +120,20 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
         sync_directory(path.parent)
 
 
+SMALL_FILE = 64 << 20
+"""More bytes than any record, config, manifest or card has."""
+
+
+def read_small(path: Path) -> bytes:
+    """Return the content of a file that must be small: a sparse one could fill the memory."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > SMALL_FILE:
+            words = f"{size:,} bytes are more than such a file ever has"
+            raise OSError(errno.EFBIG, words, str(path))
+        return file.read(SMALL_FILE)
+
+
 def digest_file(path: Path) -> Digest:
     """Return the digest of what the file holds."""
     with path.open("rb") as file:

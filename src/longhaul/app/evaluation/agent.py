@@ -32,7 +32,7 @@ from longhaul.core.task import Task
 from longhaul.envs.starts import STARTS
 from longhaul.nets.config import build_policy as build_general_policy
 from longhaul.runs.checkpoints.store import Loaded
-from longhaul.runs.durable import replace_file, storage_errors
+from longhaul.runs.durable import read_small, replace_file, storage_errors
 from longhaul.runs.lock import installed_versions
 from longhaul.runs.toml import write_toml
 
@@ -267,8 +267,8 @@ def is_exported(folder: Path) -> bool:
 def read_card(folder: Path) -> dict[str, Any]:
     """Return the card of an exported policy."""
     try:
-        card = json.loads((folder / CARD).read_bytes())
-    except (OSError, ValueError) as error:
+        card = json.loads(read_small(folder / CARD))
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{folder} is not an exported policy: {error}") from error
     if card.get("format") != FORMAT:
         raise CheckpointError(f"{folder} has format {card.get('format')!r}, not {FORMAT}")

@@ -248,7 +248,7 @@ def _read_evaluation(path: Path) -> dict[str, Any] | None:
     """Return the content of a file, or None if it is not an evaluation or damaged."""
     try:
         kept = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return kept if isinstance(kept, dict) and (kept.get("episodes") or kept.get("suites")) else None
 

@@ -13,7 +13,7 @@ from longhaul.core.errors import CheckpointError
 from longhaul.runs.checkpoints.manifest import DamagedError, ForeignError, Manifest, decode_manifest
 from longhaul.runs.config import CheckpointConfig
 from longhaul.runs.directory import RunDirectory, Status
-from longhaul.runs.durable import Digest, digest_file
+from longhaul.runs.durable import Digest, digest_file, read_small
 from longhaul.runs.lock import RunLock
 
 MANIFEST_FILE = "manifest.json"
@@ -44,7 +44,7 @@ def list_checkpoints(folder: Path) -> list[Path]:
 def read_latest(folder: Path) -> str | None:
     """Return the checkpoint name that `latest` holds; None if there is no such file."""
     try:
-        return (folder / LATEST_FILE).read_text().strip()
+        return read_small(folder / LATEST_FILE).decode().strip()
     except (OSError, UnicodeDecodeError):
         return None
 
@@ -63,7 +63,7 @@ def read_manifest(path: Path) -> Manifest:
                 raise DamagedError(f"{entry.name} is not a regular file")
         if MANIFEST_FILE not in entries:
             raise DamagedError(f"{MANIFEST_FILE} is missing")
-        manifest = decode_manifest(entries[MANIFEST_FILE].read_bytes())
+        manifest = decode_manifest(read_small(entries[MANIFEST_FILE]))
     except OSError as error:
         raise DamagedError(f"it cannot be read: {error.strerror}") from error
     _check_names(set(entries), manifest)
@@ -96,6 +96,10 @@ def check_part(name: str, found: Digest, expected: Digest) -> None:
 def read_part(path: Path, name: str, expected: Digest) -> bytes:
     """Return a file's content after checking its hash."""
     try:
+        # Before it is read: a sparse file could fill the memory.
+        length = (path / name).stat().st_size
+        if length != expected.length:
+            raise DamagedError(f"{name} has {length} bytes instead of {expected.length}")
         content = (path / name).read_bytes()
     except OSError as error:
         raise DamagedError(f"{name} cannot be read: {error.strerror}") from error

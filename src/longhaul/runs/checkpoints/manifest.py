@@ -83,9 +83,12 @@ def decode_manifest(content: bytes) -> Manifest:
         raise DamagedError(f"manifest.json is not JSON: {error}") from error
     if not isinstance(body, dict) or body.pop("manifest_sha256", None) is None:
         raise DamagedError("manifest.json is not a longhaul manifest")
-    # Sealing again gives the same bytes only if none has changed.
-    if _seal(body) != content:
-        raise DamagedError("manifest.json does not match its own hash")
+    try:
+        # Sealing again gives the same bytes only if none has changed.
+        if _seal(body) != content:
+            raise DamagedError("manifest.json does not match its own hash")
+    except RecursionError as error:
+        raise DamagedError("manifest.json is nested too deeply") from error
     if (body.pop("kind", None), body.pop("format", None)) != (KIND, FORMAT):
         raise ForeignError(
             f"its format is not {FORMAT}, the one this version of longhaul reads; use the version "
@@ -94,7 +97,7 @@ def decode_manifest(content: bytes) -> Manifest:
     try:
         body["settings"] = _tuples(decode(body.get("settings")))
         return msgspec.convert(body, Manifest)
-    except (ValueError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise DamagedError(f"manifest.json has a wrong entry: {error}") from error
 
 
