@@ -151,7 +151,6 @@ def cells(folder: Path) -> Iterator[Cell]:
         "env.processes.workers=2",
         "env.processes.workers=4",
         "env.runtime=serial",
-        "cluster.address=local",
         "threads=2",
         "deterministic=false",
         "collect.overlap=false",

@@ -11,7 +11,6 @@ from tests.durability.elastic import cells, table
 pytestmark = pytest.mark.thorough
 REFUSED = {
     "resumed with env.runtime=serial",
-    "resumed with cluster.address=local",
     "resumed with threads=2",
     "resumed with deterministic=false",
     "resumed with collect.overlap=false",
