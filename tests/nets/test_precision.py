@@ -7,11 +7,12 @@ import dataclasses
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from longhaul.core.policy import ActionEvaluation
 from longhaul.core.spaces import EnvSpec
 from longhaul.nets.actor_critic import ActorCritic, build_policy
+from longhaul.nets.cnn import ImageNetwork
 from longhaul.nets.config import ImagePrecision, PolicyConfig, TrunkKind
 from longhaul.nets.encoder import processor_has_halves
 from tests.nets.rolling import ACTIONS, MIXED, SETTINGS, Rolled, roll
@@ -103,3 +104,22 @@ def test_auto_leaves_the_precision_to_the_processor() -> None:
     expected = make("lean", chosen).evaluate_actions(rolled.sequences, SETTINGS)
     found = make("lean", "auto").evaluate_actions(rolled.sequences, SETTINGS)
     assert torch.equal(found.value, expected.value)
+
+
+@pytest.mark.parametrize("trunk", TRUNKS)
+def test_what_other_threads_do_to_the_cache_of_halves_changes_no_gradient(
+    trunk: TrunkKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The threads of a process share one cache of weights in halves, and each empties it when it
+    # has acted: a collector that overlaps with learning does so between two pieces of a minibatch.
+    policy = make(trunk, "bfloat16")
+    rolled = roll(policy, SPEC, steps=9, rows=4, seed=1)
+    for network in policy.modules():
+        if isinstance(network, ImageNetwork):
+            monkeypatch.setattr(network, "rows_at_once", 8)
+    alone = gradients(policy, rolled)
+    convolutions = [module for module in policy.modules() if isinstance(module, nn.Conv2d)]
+    for module in convolutions:
+        module.register_forward_pre_hook(lambda *_: torch.clear_autocast_cache())
+    beside = gradients(policy, rolled)
+    assert all(torch.equal(alone[name], beside[name]) for name in alone)

@@ -100,7 +100,7 @@ class _FirstConvolution(torch.autograd.Function):
 _first_convolution: Callable[..., Tensor] = _FirstConvolution.apply
 
 
-class _ImageNetwork(nn.Module, ABC):
+class ImageNetwork(nn.Module, ABC):
     """A network over uint8 images, scaled by 1/255, in pieces of at most `rows_at_once` rows."""
 
     rows_at_once: int
@@ -122,7 +122,7 @@ NATURE_BATCH = 256
 cost 15 % at 512 rows of 4x84x84."""
 
 
-class NatureCnn(_ImageNetwork):
+class NatureCnn(ImageNetwork):
     """Three convolutions and a linear layer (Mnih et al. 2015)."""
 
     rows_at_once = NATURE_BATCH
@@ -196,7 +196,7 @@ class _Stage(nn.Module):
         return x
 
 
-class ImpalaCnn(_ImageNetwork):
+class ImpalaCnn(ImageNetwork):
     """Three residual stages and a linear layer (Espeholt et al. 2018)."""
 
     rows_at_once = IMPALA_BATCH
@@ -241,7 +241,7 @@ LEAN_VALUES = 128 * 4 * 84 * 84
 again: 512 rows of 4x84x84 are 58 MB of floats, which would be fresh memory each time."""
 
 
-class LeanCnn(_ImageNetwork):
+class LeanCnn(ImageNetwork):
     """Two convolutions and a linear layer.
 
     Images of pixels are centered and read with the 8x8 and 4x4 windows of the first paper on DQN,

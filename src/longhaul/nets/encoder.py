@@ -190,7 +190,9 @@ class Encoder(nn.Module):
         if not (self._halves_on_processor if images.is_cpu else self._halves_anywhere):
             seen: Tensor = self.images[key](images)
             return seen
-        with torch.autocast(images.device.type, torch.bfloat16):
+        # The cache of converted weights belongs to the process: another thread that leaves its own
+        # context empties it between two pieces of this batch, and rounding depends on it.
+        with torch.autocast(images.device.type, torch.bfloat16, cache_enabled=False):
             seen = self.images[key](images)
         return seen.float()
 
