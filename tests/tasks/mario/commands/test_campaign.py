@@ -53,15 +53,32 @@ class World:
         self.most_at_once = 0
         self.ends_at_once: dict[str, int] = {}
         self.slow_at_first: set[str] = set()
+        self.findable: set[str] = set()
+        self.searched: list[str] = []
+        self.commands: list[list[str]] = []
 
     def launch(self, command: Sequence[str], log: Path) -> Pretended:
         """Begin to pretend."""
+        self.commands.append(list(command))
+        if "explore" in command:
+            self.search(command)
         return Pretended(self, command[command.index("--name") + 1], command, log)
 
     def rest(self, seconds: float) -> None:
         """Let time pass, unless somebody is about to end."""
         if not any(one.code is not None for one in self.live):
             self.now += seconds
+
+    def search(self, command: Sequence[str]) -> None:
+        """Pretend to search: a way is found at once or never."""
+        name = command[command.index("--name") + 1]
+        course = command[command.index("--goal") + 1]
+        self.searched.append(course)
+        self.ends_at_once[name] = 0
+        if course in self.findable:
+            demos = self.root / "toy" / f"{name}.explore" / "demos"
+            demos.mkdir(parents=True)
+            (demos / f"{course}.demo").write_text("{}")
 
     def train(self, name: str, command: Sequence[str]) -> int:
         """Pretend to train: leave behind what a run would."""
@@ -95,6 +112,8 @@ class Pretended:
         self.world, self.command, self.log = world, command, log
         self.code = world.ends_at_once.get(name)
         if self.code is not None:
+            if "explore" in command:
+                world.ends_at_once.pop(name)
             log.write_text("longhaul: there is no game\n")
         world.live.append(self)
         world.most_at_once = max(world.most_at_once, len(world.live))
@@ -312,3 +331,29 @@ def test_a_course_that_stopped_moving_waits_for_the_others() -> None:
     stuck = CourseState("stuck", rate=0.7, worths=(1.0, *(1.0,) * PATIENCE))
     slow = CourseState("slow", rate=0.0, progress=100.0, worths=(0.01, 0.03))
     assert next_course((stuck, slow), target=0.8) == "slow"
+
+
+def test_a_course_is_searched_once_and_trained_along_the_way_that_was_found(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, {"maze": [(0.1, 50.0), (0.3, 90.0)], "hill": [(0.2, 70.0)]})
+    world.findable = {"maze"}
+    report = campaign(world, explore=True, overrides=("learn.gamma=0.9",)).run()
+    assert world.searched == ["maze", "hill"]
+    states = {state.name: state for state in report.states}
+    assert states["maze"].demo.endswith("campaign-maze.explore/demos/maze.demo")
+    assert states["hill"].demo == ""
+    trained = [command for command in world.commands if "train" in command]
+    along = [command for command in trained if "specialist" in command]
+    assert along
+    assert all(any(word.startswith("env.path.demos=") for word in command) for command in along)
+    assert all(command[command.index("--name") + 1] == "campaign-maze" for command in along)
+    assert "learn.gamma=0.9" in world.commands[0]
+
+
+def test_a_second_call_searches_nothing_again(tmp_path: Path) -> None:
+    world = World(tmp_path, {"maze": [(0.1, 50.0)]})
+    world.findable = {"maze"}
+    campaign(world, explore=True, budget_seconds=10.0).run()
+    campaign(world, explore=True, budget_seconds=20.0).run()
+    assert world.searched == ["maze"]

@@ -7,16 +7,16 @@ import math
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from longhaul.app.build.text import columns
 from longhaul.app.evaluation.load import find_weights
 from longhaul.app.experiments.jobs import Child, Job, Launch, longhaul_command, run_jobs
 from longhaul.core.errors import ConfigError, LonghaulError
+from longhaul.engine.demo import SUFFIX
 from longhaul.engine.evaluator import EVALUATED
 from longhaul.report.summary import duration
 from longhaul.runs.directory import RunDirectory, Status, list_run_directories, slug
@@ -27,6 +27,7 @@ from longhaul.runs.reader import read_events, read_metrics
 from longhaul.runs.signals import SignalRequests
 from longhaul.tasks.mario.commands import campaign_plan as plan
 from longhaul.tasks.mario.commands.campaign_plan import CAMPAIGN, Campaign, CourseState
+from longhaul.tasks.mario.commands.campaign_report import CampaignReport
 
 CLEAN_ENDS = (0, 130, 143, -signal.SIGTERM)
 """Done, stopped after a checkpoint, or stopped before there was anything to save."""
@@ -55,6 +56,10 @@ class CampaignRequest:
     """The run whose weights courses begin with as long as none is cleared."""
     jobs: int = 1
     """How many courses are trained at a time."""
+    explore: bool = False
+    """Whether a course is searched before it is trained, and trained along what was found."""
+    search_seconds: float = 120.0
+    """Time for the search of a course."""
     task: str = "mario"
 
     def __post_init__(self) -> None:
@@ -74,87 +79,14 @@ class CampaignRequest:
         return self.root / slug(self.task) / f"{slug(self.name)}.campaign"
 
 
-@dataclass(frozen=True, slots=True)
-class CampaignReport:
-    """How a campaign stands."""
-
-    task: str
-    seconds: float
-    states: tuple[CourseState, ...]
-    exit_code: int = 0
-    reason: str = ""
-    """Why it stopped before its budget was spent; empty if it was not stopped."""
-
-    @property
-    def cleared(self) -> int:
-        """Courses that were cleared at least once in an evaluation."""
-        return sum(state.rate > 0 for state in self.states)
-
-    def rows(self) -> list[tuple[str, ...]]:
-        """Return the table, its head first."""
-        head = (
-            "stage",
-            "cleared",
-            "clear rate",
-            "progress",
-            "best x",
-            "minutes",
-            "steps",
-            "blocks",
-        )
-        return [
-            head,
-            *(
-                (
-                    state.name,
-                    "yes" if state.rate > 0 else "no" if state.worths else "-",
-                    f"{state.rate:.2f}",
-                    f"{state.progress:.0f}",
-                    f"{state.farthest:.0f}",
-                    f"{state.seconds / 60:.1f}",
-                    f"{state.env_steps:,}",
-                    state.problem or state.blocked or "-",
-                )
-                for state in self.states
-            ),
-        ]
-
-    def as_text(self) -> str:
-        """Return the table for people."""
-        total = f"{self.cleared} of {len(self.states)} cleared in {duration(self.seconds)}"
-        stopped = f"\n{self.reason}; run the same command to continue" if self.reason else ""
-        return f"{columns(self.rows())}\n{total}{stopped}"
-
-    def as_markdown(self) -> str:
-        """Return the table as a page, with links to the films."""
-        head, *rows = self.rows()
-        lines = [
-            f"# Campaign: {self.task}",
-            "",
-            f"{self.cleared} of {len(self.states)} cleared in {duration(self.seconds)}. "
-            "Clear rates are the best of an evaluation from the true start during training.",
-            "",
-            f"| {' | '.join(head)} | film |",
-            f"|{' --- |' * (len(head) + 1)}",
-        ]
-        for state, row in zip(self.states, rows, strict=True):
-            film = f"[film]({state.film})" if state.film else ""
-            lines.append(f"| {' | '.join(row)} | {film} |")
-        return "\n".join([*lines, ""])
-
-    def as_json(self) -> str:
-        """Return everything, for programs."""
-        return json.dumps(asdict(self))
-
-
 @dataclass(slots=True)
 class CourseJob(Job):
-    """A slice of a course's training, or the film of it, under way."""
+    """A slice of a course's training, its search or the film of it, under way."""
 
     course: str
     began: float
     seconds: float
-    is_film: bool = False
+    kind: Literal["slice", "film", "search"] = "slice"
 
 
 class CampaignRunner:
@@ -212,7 +144,25 @@ class CampaignRunner:
             return None
         busy = {job.course for job in live}
         name = plan.next_course(self.report.states, target=request.target, busy=busy)
-        return None if name is None else self._begin_slice(name)
+        if name is None:
+            return None
+        is_unknown = request.explore and not self._states[name].searched
+        return self._begin_search(name) if is_unknown else self._begin_slice(name)
+
+    def _begin_search(self, name: str) -> CourseJob:
+        """Search the way through a course."""
+        request = self._request
+        budget = f"{request.search_seconds:g}s"
+        self._notify(f"{name}: searched for up to {budget}{self._so_far()}")
+        command = longhaul_command("explore", request.task, "--goal", name, "--budget", budget)
+        command += ["--name", self._run_name(name), "--runs-root", str(request.root)]
+        command += ["--no-films", "--quiet"]
+        for override in request.overrides:
+            command += ["--set", override]
+        log = request.folder / f"{slug(name)}.search.log"
+        return CourseJob(
+            self._launch(command, log), log, name, self._clock(), math.inf, kind="search"
+        )
 
     def _begin_slice(self, name: str) -> CourseJob:
         state, request = self._states[name], self._request
@@ -238,7 +188,7 @@ class CampaignRunner:
         command += ["--episode", "best", "--out", str(path)]
         log = path.with_suffix(".film.log")
         return CourseJob(
-            self._launch(command, log), log, name, self._clock(), math.inf, is_film=True
+            self._launch(command, log), log, name, self._clock(), math.inf, kind="film"
         )
 
     def look(self, job: CourseJob, code: int | None) -> None:
@@ -246,17 +196,24 @@ class CampaignRunner:
         now = self._clock()
         self._spent = self._before + now - self._since
         if code is None:
-            if now - job.began >= job.seconds or (not job.is_film and self._is_enough(job.course)):
+            is_over = now - job.began >= job.seconds
+            is_asked = job.kind == "search" and self._asked() is not None
+            if is_over or is_asked or (job.kind == "slice" and self._is_enough(job.course)):
                 job.ask_to_stop()
             return
         before = self._states[job.course]
-        state = self._filmed(job, code) if job.is_film else self._trained(job, code)
+        ended = {"slice": self._trained, "film": self._filmed, "search": self._searched}
+        state = ended[job.kind](job, code)
         state = replace(state, seconds=before.seconds + now - job.began)
         self._states[job.course] = state
         self._save()
-        if self._request.films and state.rate > 0 and not state.film and not job.is_film:
+        if job.kind == "search":
+            found = "its way is found" if state.demo else "no way was found"
+            self._notify(f"{state.name}: {found}")
+            return
+        if self._request.films and state.rate > 0 and not state.film and job.kind == "slice":
             self._unfilmed.append(job.course)
-        if not job.is_film:
+        if job.kind == "slice":
             why = state.problem or state.blocked
             self._notify(
                 f"{state.name}: clear rate {state.rate:.2f}, progress {state.progress:.0f}, "
@@ -279,6 +236,19 @@ class CampaignRunner:
             return replace(state, worths=(*state.worths, state.worth))
         return self._measured(replace(state, run=str(run.path)), run)
 
+    def _searched(self, job: CourseJob, code: int) -> CourseState:
+        """Return the state of a course with the demonstration of its way, if one was found."""
+        request, name = self._request, job.course
+        folder = request.root / slug(request.task) / f"{slug(self._run_name(name))}.explore"
+        demo = folder / "demos" / f"{slug(name)}{SUFFIX}"
+        if code not in CLEAN_ENDS:
+            said = job.output().strip().splitlines()
+            self._notify(f"{name}: the search failed: {said[-1] if said else code}")
+        is_over = demo.is_file() or self._asked() is None
+        return replace(
+            self._states[name], searched=is_over, demo=str(demo) if demo.is_file() else ""
+        )
+
     def _filmed(self, job: CourseJob, code: int) -> CourseState:
         """Return the state of a course with its film, relative to the campaign's folder."""
         path = self._request.folder / f"{slug(job.course)}.mp4"
@@ -291,9 +261,12 @@ class CampaignRunner:
         request, course = self._request, self._courses[name]
         found = ["--name", self._run_name(name), "--runs-root", str(request.root)]
         found += ["--quiet", "--no-report"]
-        found += ["--preset", request.preset] if request.preset else []
+        preset = request.preset or ("specialist" if state.demo else "")
+        found += ["--preset", preset] if preset else []
+        along = (f"env.path.demos={json.dumps([state.demo])}",) if state.demo else ()
+        own = (*course.place, *along) if state.demo else course.overrides
         taught = (f"start_from={state.teacher}",) if state.teacher else ()
-        for override in (*course.overrides, *taught, *request.overrides):
+        for override in (*own, *taught, *request.overrides):
             found += ["--set", override]
         return found
 

@@ -50,6 +50,10 @@ class CourseState:
     """Why a slice failed, in the words of the run."""
     teacher: str = ""
     """The run whose weights it began with; empty: none."""
+    searched: bool = False
+    """Whether its way was searched for."""
+    demo: str = ""
+    """The demonstration it is trained along; empty: none."""
     is_over: bool = False
     """Whether its run has used up its steps."""
 
@@ -156,6 +160,8 @@ class CampaignCourse:
     name: str
     overrides: tuple[str, ...]
     """What makes a run train on it, as `--set` takes it."""
+    place: tuple[str, ...] = ()
+    """Those of them that say where it is; a preset for paths says the rest."""
     like: tuple[str, ...] = ()
     """Names of courses whose weights are worth beginning with, the most alike first."""
 
@@ -184,9 +190,9 @@ def _course(name: str) -> CampaignCourse:
     like = dict.fromkeys((*twin, *(other for other in family if other != name)))
     mazes = (f"options.stagnation_limit={MAZE_PATIENCE}",) if name in MAZES else ()
     pipes = (f"options.buttons={json.dumps(PIPE_BUTTONS)}",) if name == PIPE_STAGE else ()
-    return CampaignCourse(
-        name, (f'options.stages=["{name}"]', *COURSE_OVERRIDES, *mazes, *pipes), tuple(like)
-    )
+    place = (f'options.stages=["{name}"]',)
+    overrides = (*place, *COURSE_OVERRIDES, *mazes, *pipes)
+    return CampaignCourse(name, overrides, place, tuple(like))
 
 
 def stage_courses(text: str) -> tuple[CampaignCourse, ...]:

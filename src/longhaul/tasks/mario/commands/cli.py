@@ -94,6 +94,14 @@ def campaign(
     teacher: Annotated[
         str, typer.Option(help="A run whose weights courses begin with as long as none is cleared.")
     ] = "",
+    explore: Annotated[
+        bool,
+        typer.Option(
+            "--explore/--no-explore",
+            help="Search the way through each course first, and train along it with the preset "
+            "specialist.",
+        ),
+    ] = False,
     jobs: Annotated[int, typer.Option(help="How many courses are trained at a time.")] = 1,
     runs_root: options.RunsRoot = Path("runs"),
     as_json: options.AsJson = False,
@@ -113,6 +121,7 @@ def campaign(
         films=films,
         transfer=transfer,
         teacher=teacher,
+        explore=explore,
         jobs=jobs,
     )
     report = run_campaign(request, lambda text: typer.echo(text, err=True))
