@@ -11,6 +11,15 @@ from longhaul.cli import options
 
 app = typer.Typer(no_args_is_help=True)
 
+Explore = Annotated[
+    bool,
+    typer.Option(
+        "--explore/--no-explore",
+        help="Search the way through each course first, and train along it with the preset "
+        "specialist.",
+    ),
+]
+
 
 @app.command()
 def play(
@@ -94,14 +103,7 @@ def campaign(
     teacher: Annotated[
         str, typer.Option(help="A run whose weights courses begin with as long as none is cleared.")
     ] = "",
-    explore: Annotated[
-        bool,
-        typer.Option(
-            "--explore/--no-explore",
-            help="Search the way through each course first, and train along it with the preset "
-            "specialist.",
-        ),
-    ] = False,
+    explore: Explore = False,
     jobs: Annotated[int, typer.Option(help="How many courses are trained at a time.")] = 1,
     runs_root: options.RunsRoot = Path("runs"),
     as_json: options.AsJson = False,
