@@ -23,6 +23,7 @@ from tests.contracts.vector_env_contract import SEEDS, Record, assert_same, play
 pytestmark = pytest.mark.nethack
 
 CAPPED = NetHackGameOptions(max_steps=70, map=MapOptions(view=True))
+SKILLS = NetHackGameOptions(max_steps=250, play="skills")
 
 
 def workers(count: int) -> ProcessesConfig:
@@ -30,9 +31,15 @@ def workers(count: int) -> ProcessesConfig:
     return ProcessesConfig(workers=count, least_deadline_seconds=60.0)
 
 
+@pytest.fixture(params=[CAPPED, SKILLS], ids=["keys", "skills"])
+def options(request: pytest.FixtureRequest) -> NetHackGameOptions:
+    chosen: NetHackGameOptions = request.param
+    return chosen
+
+
 @pytest.fixture
-def serial() -> Iterator[SerialVectorEnv]:
-    vector = SerialVectorEnv(game_envs(CAPPED), 3, SEEDS)
+def serial(options: NetHackGameOptions) -> Iterator[SerialVectorEnv]:
+    vector = SerialVectorEnv(game_envs(options), 3, SEEDS)
     yield vector
     vector.close()
 
@@ -43,8 +50,10 @@ def played(vector: VectorEnv, steps: int = 120) -> list[Record]:
 
 
 @pytest.mark.thorough
-def test_a_killed_worker_leaves_no_trace_in_its_games(serial: SerialVectorEnv) -> None:
-    apart = ProcessVectorEnv(game_envs(CAPPED), 3, SEEDS, config=workers(2))
+def test_a_killed_worker_leaves_no_trace_in_its_games(
+    serial: SerialVectorEnv, options: NetHackGameOptions
+) -> None:
+    apart = ProcessVectorEnv(game_envs(options), 3, SEEDS, config=workers(2))
     actions = wishes(serial, 120)
     apart.reset()
     records = play(apart, actions[:50])
@@ -54,13 +63,15 @@ def test_a_killed_worker_leaves_no_trace_in_its_games(serial: SerialVectorEnv) -
     assert_same(played(serial), records)
 
 
-def test_a_saved_game_goes_on_where_it_was(serial: SerialVectorEnv) -> None:
+def test_a_saved_game_goes_on_where_it_was(
+    serial: SerialVectorEnv, options: NetHackGameOptions
+) -> None:
     actions = wishes(serial, 120)
     serial.reset()
     play(serial, actions[:40])
     state = serial.state_dict()
     expected = play(serial, actions[40:])
-    again = SerialVectorEnv(game_envs(CAPPED), 3, SEEDS)
+    again = SerialVectorEnv(game_envs(options), 3, SEEDS)
     again.load_state_dict(state)
     assert_same(expected, play(again, actions[40:]))
     again.close()

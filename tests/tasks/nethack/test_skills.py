@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,12 +9,14 @@ import pytest
 from longhaul.core.env import Env, StepBuffers
 from longhaul.core.errors import ConfigError
 from longhaul.core.spaces import DURATION
+from longhaul.runs.reader import read_metrics
 from longhaul.tasks.nethack.options import NetHackGameOptions
 from longhaul.tasks.nethack.rule_order import CLOSED, UNWANTED, RuleOrder
 from longhaul.tasks.nethack.rules import lint, read_rules
 from longhaul.tasks.nethack.skills import SKILL_NAMES, SKILL_RULES, skills_of
 from longhaul.tasks.nethack.source import NetHackFactory, describe, rules_of
 from longhaul.tasks.nethack.vocabulary import ATOM_BITS, ATOM_INDEX, SKILL_ATOM_NAMES
+from tests.app.small import finished_run
 from tests.tasks.nethack.games import opened
 
 pytestmark = pytest.mark.nethack
@@ -140,3 +143,11 @@ def test_native_and_plain_scores_of_the_rules_agree() -> None:
         if env.step(np.array([draw.choice(np.flatnonzero(mask[0]))])) is not None:
             break
     env.close()
+
+
+def test_a_rollout_of_skills_says_how_many_steps_of_the_game_it_holds(tmp_path: Path) -> None:
+    shape = ("options.network=plain", "options.play=skills", "options.max_steps=100")
+    run = finished_run(tmp_path, *shape, "env.runtime=serial", task="nethack")
+    for row in read_metrics(run).rows:
+        assert row["env/game_steps"] == pytest.approx(32 * float(str(row["env/skill_steps"])))
+        assert float(str(row["env/skill_steps"])) >= 1

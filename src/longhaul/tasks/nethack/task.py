@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from longhaul.core.env import Episode
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metric, Metrics, Panel
+from longhaul.core.spaces import DURATION
 from longhaul.core.task import Evaluation, Task
 from longhaul.nets.config import build_policy
 from longhaul.tasks.kind import TaskKind, TaskRequest
@@ -21,6 +22,9 @@ from longhaul.tasks.nethack.rule_order import RuleOrder
 from longhaul.tasks.nethack.rules import RuleGraph
 from longhaul.tasks.nethack.source import game_envs, rules_of
 from longhaul.tasks.nethack.vocabulary import ATOM_BITS
+
+if TYPE_CHECKING:
+    from longhaul.core.rollout import Rollout
 
 PANELS = (
     Panel(
@@ -56,6 +60,8 @@ METRICS = (
     Metric("env/deepest_level", "mean of the deepest level reached"),
     Metric("env/turns", "mean of the game's turns", "turns"),
     Metric("env/step_cap", "steps after which games are cut"),
+    Metric("env/skill_steps", "mean steps of the game that a skill took", "steps"),
+    Metric("env/game_steps", "steps of the game in the rollout; its decisions are fewer", "steps"),
     Metric("env/ended/<reason>", "share of the games that ended by death, cap or otherwise"),
 )
 
@@ -81,6 +87,7 @@ def build(request: TaskRequest) -> Task:
         ),
         panels=(*PANELS, rule_records.PANEL),
         records=lambda log: rule_records.rule_records(graph),
+        summarize_steps=summarize_skills if options.play == "skills" else None,
         script=rule_script(graph) if options.play == "skills" else None,
     )
     if options.network == "plain":
@@ -113,6 +120,15 @@ def rule_script(graph: RuleGraph) -> Callable[[Any, Any], Any]:
         return torch.nn.functional.one_hot(torch.from_numpy(chosen), mask.shape[1])
 
     return choose
+
+
+def summarize_skills(rollout: Rollout) -> Metrics:
+    """Return how long skills went on, and how many steps of the game they took in all."""
+    known = (rollout.active & ~rollout.lost).sum()
+    steps = rollout.measures[DURATION][rollout.active & ~rollout.lost].sum()
+    if known == 0:
+        return {}
+    return {"env/skill_steps": float(steps / known), "env/game_steps": float(steps)}
 
 
 def summarize(episodes: Sequence[Episode]) -> Metrics:
