@@ -36,6 +36,15 @@ def test_rewards_are_divided_by_the_deviation_of_the_discounted_return() -> None
     torch.testing.assert_close(scaled[-1], rollouts[-1].reward / float(deviation))
 
 
+def test_centered_rewards_have_the_mean_and_the_deviation_of_all_rewards_seen() -> None:
+    rollouts = [random_rollout(seed) for seed in range(3)]
+    scale = RewardScale(normalize=True, clip=0.0, center=True)
+    scaled = [scale.scaled(rollout, gamma=0.9) for rollout in rollouts]
+    seen = torch.cat([one.reward[one.active & ~one.lost] for one in rollouts]).double()
+    expected = (rollouts[-1].reward.double() - seen.mean()) / seen.std(correction=0)
+    torch.testing.assert_close(scaled[-1].double(), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_clipping_comes_after_scaling() -> None:
     rollout = random_rollout(0)
     rollout = replace(rollout, reward=rollout.reward * 1000)
@@ -50,10 +59,11 @@ def test_without_options_rewards_stay_as_they_are() -> None:
     assert RewardScale(normalize=False, clip=0.0).scaled(rollout, gamma=0.9) is rollout.reward
 
 
-def test_a_saved_scale_continues_exactly() -> None:
-    first = RewardScale(normalize=True, clip=0.0)
+@pytest.mark.parametrize("center", [False, True])
+def test_a_saved_scale_continues_exactly(center: bool) -> None:  # noqa: FBT001
+    first = RewardScale(normalize=True, clip=0.0, center=center)
     first.scaled(random_rollout(0), gamma=0.9)
-    second = RewardScale(normalize=True, clip=0.0)
+    second = RewardScale(normalize=True, clip=0.0, center=center)
     second.load_state_dict(first.state_dict())
     rollout = random_rollout(1)
     assert torch.equal(first.scaled(rollout, gamma=0.9), second.scaled(rollout, gamma=0.9))

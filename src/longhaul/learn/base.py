@@ -67,7 +67,11 @@ class Learner(ABC, Generic[M]):
         self.generator = generator
         self.optimizer = GuardedOptimizer(policy, config)
         self.group: LearnerGroup = SINGLE
-        self.rewards = RewardScale(normalize=config.normalize_reward, clip=config.reward_clip)
+        self.rewards = RewardScale(
+            normalize=config.normalize_reward,
+            clip=config.reward_clip,
+            center=config.center_reward,
+        )
         self.replay: ReplayUpdates | None = None
         if replay is not None:
             self.replay = ReplayUpdates(policy, config, replay, self.rewards)

@@ -143,6 +143,9 @@ class OnPolicyConfig:
     minibatch in V-trace."""
     normalize_reward: bool = False
     """Divide rewards by the running deviation of the discounted return."""
+    center_reward: bool = False
+    """Subtract the running mean of the rewards and divide by their own running deviation instead.
+    It changes what is best where episodes differ in length; for comparison with older work."""
     reward_clip: float = 0.0
     """Largest absolute reward after normalization; 0 turns it off."""
     rho_bar: float = 1.0

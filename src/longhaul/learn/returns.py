@@ -250,23 +250,34 @@ class Moments:
 
 
 class RewardScale:
-    """Divides rewards by the running deviation of the discounted return, then clips them."""
+    """Divides rewards by the running deviation of the discounted return, then clips them.
 
-    def __init__(self, *, normalize: bool, clip: float) -> None:
+    With `center`, rewards are first made less by their running mean, and divided by their own
+    running deviation.
+    """
+
+    def __init__(self, *, normalize: bool, clip: float, center: bool = False) -> None:
         self._normalize = normalize
+        self._center = center
+        self._rewards = Moments()
         self._clip = clip
         self._moments = Moments()
         self._running: NDArray[np.float64] = np.zeros(0)  # [N], the return so far of each row
 
     def scaled(self, rollout: Rollout, *, gamma: float) -> Tensor:
         """Return the rollout's rewards [T, N] as the learner should see them."""
-        if self._normalize:
+        if self._center:
+            known = (rollout.active & ~rollout.lost).cpu().numpy()
+            self._rewards.add(rollout.reward.cpu().numpy()[known].astype(np.float64))
+        elif self._normalize:
             self._measure(rollout, gamma)
         return self.applied(rollout.reward)
 
     def applied(self, reward: Tensor) -> Tensor:
         """Return rewards divided by the present deviation and clipped; nothing is measured."""
-        if self._normalize:
+        if self._center:
+            reward = (reward - self._rewards.mean) / self._rewards.deviation
+        elif self._normalize:
             reward = reward / self._moments.deviation
         if self._clip > 0:
             reward = reward.clamp(-self._clip, self._clip)
@@ -294,9 +305,12 @@ class RewardScale:
 
     def state_dict(self) -> State:
         """Return the measured moments and each row's unfinished return."""
-        return {**asdict(self._moments), "running": torch.from_numpy(self._running.copy())}
+        kept = {**asdict(self._moments), "running": torch.from_numpy(self._running.copy())}
+        return {**kept, "rewards": asdict(self._rewards)} if self._center else kept
 
     def load_state_dict(self, state: State) -> None:
         """Continue from a saved state."""
         self._moments = Moments(state["count"], state["mean"], state["squares"])
         self._running = torch.as_tensor(state["running"]).numpy().copy()
+        if self._center:
+            self._rewards = Moments(**state["rewards"])
