@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import fetch
+from longhaul.core.native import fetch
 from longhaul.envs.native.scheduler import new_board, offer_all, take_next
 from longhaul.envs.native.thread_pool import Chain, Crew, NativeStep, bind, run_alone
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import (
+from longhaul.core.native import (
     CLOCK,
     WORD_BYTES,
     add,

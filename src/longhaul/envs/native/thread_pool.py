@@ -16,7 +16,7 @@ import numpy as np
 from numba import types
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import words_of
+from longhaul.core.native import words_of
 from longhaul.envs.native.scheduler import lead, new_board, perform, serve, stop
 
 Work = Callable[[int, int], None]

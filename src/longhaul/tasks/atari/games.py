@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longhaul.core.env import Array, Bools, Ending, Start, StepBuffers
+from longhaul.core.native import entry
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
 from longhaul.core.state import State
-from longhaul.envs.native.jit import entry
 from longhaul.tasks.atari.options import AtariOptions, ale
 
 TALLEST = 250

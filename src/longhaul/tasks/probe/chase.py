@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Start, StepBuffers
 from longhaul.core.errors import EnvError
+from longhaul.core.native import entry
 from longhaul.core.settings import Setting, Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
 from longhaul.core.state import State
-from longhaul.envs.native.jit import entry
 
 SIDE = 5
 MOVES = 5

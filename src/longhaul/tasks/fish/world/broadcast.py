@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Start, StepBuffers
+from longhaul.core.native import entry
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import EnvSpec
 from longhaul.core.state import State
-from longhaul.envs.native.jit import entry
 from longhaul.tasks.fish.options import FishOptions
 from longhaul.tasks.fish.world.school import SchoolFactory
 from longhaul.tasks.fish.world.starts import FishStart

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import kernel
+from longhaul.core.native import kernel
 from longhaul.tasks.fish.world.world import (
     BRAKE,
     CAPTURE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import kernel
+from longhaul.core.native import kernel
 from longhaul.tasks.fish.world.dynamics import ACROSS, ALONG, COUNT, length
 from longhaul.tasks.fish.world.world import (
     FISH_SPEED,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import entry, kernel
+from longhaul.core.native import entry, kernel
 from longhaul.tasks.fish.options import FishStartOptions, sector_table
 from longhaul.tasks.fish.world.dynamics import fall, keep_inside
 from longhaul.tasks.fish.world.world import (

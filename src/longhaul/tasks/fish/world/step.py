@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import entry, kernel
+from longhaul.core.native import entry, kernel
 from longhaul.tasks.fish.world.dynamics import (
     COUNT,
     DIVERGENCE,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import kernel_stamp
+from longhaul.core.native import kernel_stamp
 from longhaul.tasks.fish.options import FishOptions
 
 F = TypeVar("F", bound=Callable[..., Any])

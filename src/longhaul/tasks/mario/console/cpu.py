@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import integer, kernel
+from longhaul.core.native import integer, kernel
 from longhaul.tasks.mario.console import layout
 from longhaul.tasks.mario.console.game import Machine
 from longhaul.tasks.mario.console.instructions import INSTRUCTIONS

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from longhaul.envs.native.jit import kernel_stamp
+from longhaul.core.native import kernel_stamp
 
 RAM = 0
 """2048 bytes of work memory, $0000-$07FF for the program."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from longhaul.core.env import Array
 from longhaul.core.errors import ConfigError
-from longhaul.envs.native.jit import integer, kernel
+from longhaul.core.native import integer, kernel
 from longhaul.tasks.mario.console.game import Canvas
 from longhaul.tasks.mario.console.layout import HEIGHT, HORIZONTAL, NAMETABLES, WIDTH
 

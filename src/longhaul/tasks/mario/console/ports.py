@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import integer, kernel
+from longhaul.core.native import integer, kernel
 from longhaul.tasks.mario.console.beam import SHOWN, follow, scroll_changed, sprites_changed
 from longhaul.tasks.mario.console.game import Game, Machine
 from longhaul.tasks.mario.console.layout import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import fetch, integer
+from longhaul.core.native import fetch, integer
 from longhaul.envs.native.thread_pool import Labor
 from longhaul.tasks.mario.game.memory import (
     AREA_OFFSET,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import integer, kernel
+from longhaul.core.native import integer, kernel
 from longhaul.tasks.mario.game.memory import MAZE_AHEAD, MAZE_PASSED, MAZE_RIGHT
 from longhaul.tasks.mario.game.reward import (
     AHEAD_WAS,

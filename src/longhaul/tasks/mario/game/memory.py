@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longhaul.core.env import Array, Bools
-from longhaul.envs.native.jit import kernel_stamp
+from longhaul.core.native import kernel_stamp
 
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]

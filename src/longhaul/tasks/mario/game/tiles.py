@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import fetch, integer, kernel
+from longhaul.core.native import fetch, integer, kernel
 from longhaul.envs.native.thread_pool import Labor
 from longhaul.tasks.mario.game.memory import (
     AREA_TYPE,

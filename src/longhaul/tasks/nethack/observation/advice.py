@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import integer, kernel
+from longhaul.core.native import integer, kernel
 from longhaul.tasks.nethack.observation.arrays import (
     D_AWAY,
     D_DOOR,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import kernel_stamp
+from longhaul.core.native import kernel_stamp
 from longhaul.tasks.nethack.vocabulary import (
     ACTION_COUNT,
     ATOM_COUNT,

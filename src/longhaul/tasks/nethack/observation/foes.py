@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import kernel
+from longhaul.core.native import kernel
 from longhaul.tasks.nethack.observation.arrays import (
     EXPLODES,
     HEIGHT,

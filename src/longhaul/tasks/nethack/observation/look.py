@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from numba.typed import List
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import entry, kernel
+from longhaul.core.native import entry, kernel
 from longhaul.tasks.nethack.observation.advice import advise, weigh_rules
 from longhaul.tasks.nethack.observation.arrays import (
     C_FOOD,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from longhaul.core.env import Array
-from longhaul.envs.native.jit import kernel
+from longhaul.core.native import kernel
 from longhaul.tasks.nethack.observation.arrays import (
     ASKS_CONFIRMATION,
     ASKS_DIRECTION,
