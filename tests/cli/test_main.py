@@ -36,6 +36,7 @@ COMMANDS = (
     "study",
     "tool",
     "search",
+    "explore",
     "warm-up",
     "metrics",
     "tail",

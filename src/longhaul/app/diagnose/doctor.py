@@ -197,13 +197,10 @@ def examine_task(config: RunConfig, enter: Enter) -> TaskExamination:
 
 
 def warm_up(tasks: Sequence[str], notify: Callable[[str], None]) -> None:
-    """Compile the learner, and each task's environments by stepping one of them once.
+    """Compile each task's environments by stepping one of them once, and the learner.
 
     Without tasks, all that need no argument are taken; one that is not available is reported.
     """
-    begin = time.monotonic()
-    compile_ahead()
-    notify(f"learner: ready after {time.monotonic() - begin:.1f} s")
     for name in tasks or task_names():
         begin = time.monotonic()
         try:
@@ -216,6 +213,9 @@ def warm_up(tasks: Sequence[str], notify: Callable[[str], None]) -> None:
             continue
         if done:
             notify(f"{name}: ready after {time.monotonic() - begin:.1f} s")
+    begin = time.monotonic()
+    compile_ahead()
+    notify(f"learner: ready after {time.monotonic() - begin:.1f} s")
 
 
 def _step_once(name: str) -> bool:
