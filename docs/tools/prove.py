@@ -2,7 +2,8 @@
 
 `python -m docs.tools.prove [TEST ...]` runs all of them, or those given, and writes the rows of
 each file when it ends. With `--slice` it runs some that the commit chooses, within ten minutes, and
-writes nothing. Each file has a separate process. As many files run at once as there are cores, and
+writes nothing. With `--list` it runs none, and gives each test without a row one that says it was
+never run. Each file has a separate process. As many files run at once as there are cores, and
 after them, alone, the tests that measure time or memory.
 """
 
@@ -43,6 +44,8 @@ FILE_SECONDS = 2400
 SOURCES = ("src", "tests", "benchmarks", "docs/tools", "pyproject.toml", "constraints.txt")
 SEEN = {"failure": FAILED, "error": FAILED, "skipped": NOT_RUN}
 """What a part of a case in pytest's report means."""
+NEVER = f"1 {NOT_RUN}: never yet"
+"""The result of a test that has a row and no run."""
 NO_TESTS = 5
 """Pytest's exit code when nothing is selected."""
 
@@ -170,6 +173,30 @@ def proof_files() -> list[str]:
     return sorted(found, key=lambda file: -seconds[file])
 
 
+def collected() -> set[str]:
+    """Return every test function, or contract, that ordinary runs leave out."""
+    command = [sys.executable, "-m", "pytest", "-o", "addopts=", "--collect-only", "-q"]
+    found = subprocess.run(
+        [*command, "-m", PROOFS], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return {
+        "::".join(line.partition("[")[0].split("::")[:2])
+        for line in found.stdout.splitlines()
+        if line.startswith("tests/")
+    }
+
+
+def list_proofs() -> int:
+    """Give each test without a row one that says it was never run; return how many there were."""
+    known, tests = known_rows(), collected()
+    kept = [row for row in known if row.test in tests]
+    day, machine = datetime.now(UTC).date().isoformat(), f"{processor()}, {cores()} cores"
+    missing = sorted(tests - {row.test for row in kept})
+    added = [Row(test, NEVER, "", 0.0, head(*SOURCES), day, machine) for test in missing]
+    TABLE.write_text(written([*kept, *added]), encoding="utf-8")
+    return len(added)
+
+
 def prove(tests: Sequence[str]) -> bool:
     """Run the given proofs, or all, and return whether none failed; all replace the table."""
     proved: list[Row] = []
@@ -185,7 +212,8 @@ def prove(tests: Sequence[str]) -> bool:
 
 def prove_slice() -> bool:
     """Run the security tests and the proofs that the commit chooses; return whether none failed."""
-    commit, known = head(), known_rows()
+    # How long one takes that never ran, nobody knows.
+    commit, known = head(), [row for row in known_rows() if row.result != NEVER]
     always = [row for row in known if row.test.startswith(SECURITY)]
     left = SLICE_SECONDS - sum(row.seconds for row in always)
     chosen = [*always, *choose([row for row in known if row not in always], commit, left)]
@@ -203,8 +231,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tests", nargs="*", help="files or tests; default: all")
     parser.add_argument("--slice", action="store_true", help="some, in at most ten minutes")
+    parser.add_argument(
+        "--list", action="store_true", help="none; add rows of tests that never ran"
+    )
     asked = parser.parse_args()
     begun = time.monotonic()
+    if asked.list:
+        sys.stdout.write(f"{list_proofs()} tests were never run\n")
+        return
     try:
         good = prove_slice() if asked.slice else prove(asked.tests)
     except LonghaulError as error:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from docs.tools.proof import ROOT, TABLE, Row, choose, is_signed, read_rows, written
-from docs.tools.prove import PROOFS, noted, run
+from docs.tools.prove import collected, noted, run
 
 OLDEST = 300
 """Commits that may follow the one a row was proved at."""
@@ -57,16 +56,7 @@ def test_every_named_proof_exists(rows: list[Row]) -> None:
 
 @pytest.mark.thorough
 def test_every_test_that_ordinary_runs_leave_out_is_in_the_table(rows: list[Row]) -> None:
-    command = [sys.executable, "-m", "pytest", "-o", "addopts=", "--collect-only", "-q"]
-    found = subprocess.run(
-        [*command, "-m", PROOFS], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    # A contract, which is a class, has one row.
-    tests = {
-        "::".join(line.partition("[")[0].split("::")[:2])
-        for line in found.stdout.splitlines()
-        if line.startswith("tests/")
-    }
+    tests = collected()
     assert tests
     assert tests <= {row.test for row in rows}
 
