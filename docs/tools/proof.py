@@ -22,8 +22,8 @@ INTRODUCTION = """\
 What ordinary test runs leave out: the tests that take minutes, the page in a real browser, and the
 console beside other people's. `make prove` runs them all, `make prove ARGS="tests/FILE.py"` some,
 and `.ci/run` a slice that its commit chooses. A row is one test function or contract, the figures
-it measured, and the commit, day and kind of machine of that run. A row that says so never ran yet: it
-is not proved."""
+it measured, and the commit, day and kind of machine of that run. What a row says never ran yet is
+not proved."""
 
 
 @dataclass(frozen=True, slots=True)
