@@ -72,11 +72,15 @@ class Command:
         """Why it cannot run here; empty if it can."""
         if "corridor" in self.words:
             return "needs an installed package; test_guide_examples.py makes one"
-        if {"hard.toml", "hard.json"} & set(self.words):
+        if any(name in word for word in self.words for name in ("hard.toml", "hard.json")):
             return "needs the reader's own file"
+        if any(".demo" in word for word in self.words):
+            return "needs a demonstration; tests/app/experiments/test_explore.py trains along one"
         if any(word == "--cluster" or "cluster.address" in word for word in self.words):
             return "needs a cluster; tests/cluster start one"
-        if self.words[:2] == ["compare", "nethack"]:
+        if self.words[:2] == ["explore", "mario"]:
+            return "searches for minutes; tests/tasks/mario/test_search_space.py searches a little"
+        if self.words[:2] == ["compare", "nethack"] or self.words[0] == "nethack":
             return "plays hundreds of games; tests/tasks/nethack play some"
         return ENDLESS.get(self.words[0], "")
 
