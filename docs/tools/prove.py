@@ -212,7 +212,7 @@ def prove(tests: Sequence[str]) -> bool:
 
 def prove_slice() -> bool:
     """Run the security tests and the proofs that the commit chooses; return whether none failed."""
-    # How long one takes that never ran, nobody knows.
+    # The time of a proof that never ran is not known.
     commit, known = head(), [row for row in known_rows() if row.result != NEVER]
     always = [row for row in known if row.test.startswith(SECURITY)]
     left = SLICE_SECONDS - sum(row.seconds for row in always)
