@@ -34,11 +34,14 @@ from longhaul.app.build.sources import (
 )
 from longhaul.app.evaluation.load import Run
 from longhaul.app.session.continuation import Origin
+from longhaul.app.session.teaching import find_lessons
 from longhaul.app.session.tracking import check_trackers
+from longhaul.cluster.config import launched_rank
 from longhaul.cluster.connect import check_cluster
 from longhaul.core.config import value_words
 from longhaul.core.errors import ConfigError, LockedError, suggestion
 from longhaul.core.task import Task
+from longhaul.learn.backend import find_backend
 from longhaul.runs.checkpoints.inspect import check_checkpoints, has_saved
 from longhaul.runs.directory import (
     RunDirectory,
@@ -83,7 +86,9 @@ def build_checked(config: RunConfig) -> Task:
     for problem in unmeasured_metrics(schedule, task):
         raise ConfigError(f"{problem} (`longhaul metrics RUN` lists those of a run)")
     build_hints(config, task, "cpu")
-    task.make_policy()
+    learners = launched_rank().size
+    find_backend(task.make_policy(), config.learn, learners=learners, begun="")
+    find_lessons(config, task)
     if config.learn.replay.enabled:
         replay_plan(config, task)
     return task
