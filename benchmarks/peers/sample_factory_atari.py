@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+# Registers the games, in the processes that import this file to make environments as well.
+with suppress(ImportError):
+    import ale_py  # noqa: F401
 
 
 def arguments(asked: dict[str, Any], folder: str) -> list[str]:
@@ -49,7 +54,6 @@ def arguments(asked: dict[str, Any], folder: str) -> list[str]:
 def measure(asked: dict[str, Any]) -> dict[str, float]:
     """Return the speed of some iterations after the first."""
     sys.path.append(str(Path(__file__).parents[2]))
-    import ale_py  # noqa: F401  # registers the games
     from benchmarks.peers.sample_factory import run_measured
     from sf_examples.atari.train_atari import parse_atari_args, register_atari_components
 
