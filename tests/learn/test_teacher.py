@@ -131,18 +131,41 @@ def test_a_teacher_with_a_memory_follows_its_rows_and_is_saved() -> None:
     assert not torch.equal(fresh.probabilities(second), expected)
 
 
-def test_several_teachers_are_asked_about_their_own_observations() -> None:
-    def always(choice: int) -> ScriptTeacher:
-        return ScriptTeacher(
-            lambda obs, mask: torch.eye(2)[choice].expand(len(obs["x"]), 2).clone()
-        )
+def test_each_of_several_teachers_is_asked_only_about_what_it_covers() -> None:
+    asked = []
 
-    group = TeacherGroup((always(0), always(1)), lambda obs: torch.where(obs["x"][:, 0] > 0, 1, -1))
+    def always(choice: int) -> ScriptTeacher:
+        def script(obs: TensorTree, mask: Tensor | None) -> Tensor:
+            asked.append(len(obs["x"]))
+            return torch.eye(2)[choice].expand(len(obs["x"]), 2)
+
+        return ScriptTeacher(script)
+
+    group = TeacherGroup(
+        (
+            (always(0), lambda obs: obs["x"][:, 0] > 1),
+            (always(1), lambda obs: obs["x"][:, 0] > 0),
+        ),
+        2,
+    )
     rollout = random_rollout(8)
-    said = group.probabilities(rollout)
-    positive = rollout.obs["x"][..., 0] > 0
-    assert torch.equal(said[positive], torch.tensor([0.0, 1.0]).expand(int(positive.sum()), 2))
-    assert float(said[~positive].abs().sum()) == 0
+    said, first = group.probabilities(rollout), rollout.obs["x"][..., 0]
+    expected = torch.zeros_like(said)
+    expected[first > 1] = torch.tensor([1.0, 0.0])
+    expected[(first > 0) & (first <= 1)] = torch.tensor([0.0, 1.0])
+    assert torch.equal(said, expected)
+    assert asked == [int((first > 1).sum()), int(((first > 0) & (first <= 1)).sum())]
+
+
+def test_a_teacher_with_a_memory_sees_the_steps_of_the_others_too() -> None:
+    teacher = PolicyTeacher(make_policy(seed=3, memory=True), settings_for(PPOConfig()), (2,))
+    alone = PolicyTeacher(make_policy(seed=3, memory=True), settings_for(PPOConfig()), (2,))
+    group = TeacherGroup([(teacher, lambda obs: obs["x"][:, 0] > 0)], 2)
+    rollout = random_rollout(6)
+    said, expected = group.probabilities(rollout), alone.probabilities(rollout)
+    covered = rollout.obs["x"][..., 0] > 0
+    assert torch.equal(said[covered], expected[covered])
+    assert float(said[~covered].abs().sum()) == 0
 
 
 def test_continuous_actions_have_no_teacher() -> None:

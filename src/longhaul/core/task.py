@@ -71,9 +71,9 @@ class Task:
     script: Callable[[TensorTree, Tensor | None], Tensor] | None = None
     """The task's own player, which `learn.teacher.sources = ["script"]` learns from: it returns the
     probabilities [n, choices] of its choices, given observations [n, ...] and a mask, if any."""
-    assign_teacher: Callable[[TensorTree], Tensor] | None = None
-    """Which of several teachers is asked about each observation [n], by its place in
-    `learn.teacher.sources`; -1 for none."""
+    covers: Callable[[TensorTree], Tensor] | None = None
+    """Which observations [n] are of this task's part of a game, such as its stages: of several
+    teachers the first one whose task covers an observation is asked about it."""
     study: Study | None = None
     """Return files, for `evaluations/`, that show what a trained policy did and why."""
     search: Search | None = None

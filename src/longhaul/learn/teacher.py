@@ -28,8 +28,8 @@ from longhaul.learn.losses import LossTerm
 
 Script = Callable[[TensorTree, Tensor | None], Tensor]
 """Returns probabilities [n, choices] for observations [n, ...] and a mask [n, choices]."""
-Assign = Callable[[TensorTree], Tensor]
-"""Returns which teacher is asked about each observation [n]; -1 for none."""
+Covers = Callable[[TensorTree], Tensor]
+"""Returns about which observations [n] a teacher may be asked."""
 NAME = "train/teacher_kl"
 
 
@@ -42,6 +42,19 @@ class Teacher(Stateful, Protocol):
 
     def probabilities(self, rollout: Rollout) -> Tensor:
         """Return q [T, N, choices]; a row of zeros where it has no opinion."""
+
+
+class SingleTeacher(Teacher, Protocol):
+    """One player, which may be asked about a part of a rollout."""
+
+    def answer(self, obs: TensorTree, mask: Tensor | None) -> Tensor:
+        """Return q [n, choices] for observations that follow nothing."""
+
+
+def flattened(rollout: Rollout) -> tuple[TensorTree, Tensor | None]:
+    """Return the observations and masks of a rollout as [T * N, ...]."""
+    mask = None if rollout.mask is None else rollout.mask.flatten(0, 1)
+    return {name: part.flatten(0, 1) for name, part in rollout.obs.items()}, mask
 
 
 def choice_counts(action: ActionSpec) -> tuple[int, ...]:
@@ -68,11 +81,11 @@ class ScriptTeacher:
 
     def probabilities(self, rollout: Rollout) -> Tensor:
         """Return what the script would do in each step."""
-        steps, rows = rollout.steps, rollout.rows
-        obs = {name: part.flatten(0, 1) for name, part in rollout.obs.items()}
-        mask = None if rollout.mask is None else rollout.mask.flatten(0, 1)
-        said: Tensor = self._script(obs, mask).float().view(steps, rows, -1)
-        return said
+        return self.answer(*flattened(rollout)).view(rollout.steps, rollout.rows, -1)
+
+    def answer(self, obs: TensorTree, mask: Tensor | None) -> Tensor:
+        """Return what the script would do."""
+        return self._script(obs, mask).float()
 
     def state_dict(self) -> State:
         """Return nothing: a script remembers nothing."""
@@ -100,10 +113,7 @@ class PolicyTeacher:
     def probabilities(self, rollout: Rollout) -> Tensor:
         """Return the policy's probabilities in each step."""
         if not self._policy.recurrent:
-            obs = {name: part.flatten(0, 1) for name, part in rollout.obs.items()}
-            mask = None if rollout.mask is None else rollout.mask.flatten(0, 1)
-            said = self._ask(obs, {}, mask)[0]
-            return said.view(rollout.steps, rollout.rows, -1)
+            return self.answer(*flattened(rollout)).view(rollout.steps, rollout.rows, -1)
         if not self._memory:
             self._memory = self._policy.initial_state(rollout.rows)
         found = []
@@ -114,6 +124,12 @@ class PolicyTeacher:
             said, self._memory = self._ask(obs, self._memory, mask)
             found.append(said)
         return torch.stack(found)
+
+    @torch.no_grad()
+    def answer(self, obs: TensorTree, mask: Tensor | None) -> Tensor:
+        """Return the policy's probabilities; its memory is that of a first step."""
+        memory = self._policy.initial_state(len(next(iter(obs.values()))))
+        return self._ask(obs, memory, mask)[0]
 
     def _ask(self, obs: TensorTree, memory: Memory, mask: Tensor | None) -> tuple[Tensor, Memory]:
         act = self._policy.act(obs, memory, self._settings, mask=mask)
@@ -131,11 +147,12 @@ class PolicyTeacher:
 
 
 class TeacherGroup:
-    """Several teachers, of which each is asked about the observations assigned to it."""
+    """Several teachers; the first one that covers an observation is asked about it."""
 
-    def __init__(self, teachers: Sequence[Teacher], assign: Assign) -> None:
-        self._teachers = tuple(teachers)
-        self._assign = assign
+    def __init__(self, teachers: Sequence[tuple[SingleTeacher, Covers]], choices: int) -> None:
+        self._teachers = tuple(teacher for teacher, _ in teachers)
+        self._covers = tuple(covers for _, covers in teachers)
+        self._choices = choices
 
     @property
     def recurrent(self) -> bool:
@@ -143,14 +160,21 @@ class TeacherGroup:
         return any(teacher.recurrent for teacher in self._teachers)
 
     def probabilities(self, rollout: Rollout) -> Tensor:
-        """Return what the assigned teacher says in each step; zeros where none is."""
-        obs = {name: part.flatten(0, 1) for name, part in rollout.obs.items()}
-        asked = self._assign(obs).view(rollout.steps, rollout.rows, 1)
-        found = [teacher.probabilities(rollout) for teacher in self._teachers]
-        result = torch.zeros_like(found[0])
-        for number, said in enumerate(found):
-            result = torch.where(asked == number, said, result)
-        return result
+        """Return what each step's teacher says; zeros where none covers it."""
+        obs, mask = flattened(rollout)
+        first = next(iter(obs.values()))
+        result = torch.zeros(len(first), self._choices, device=first.device)
+        is_open = torch.ones(len(first), dtype=torch.bool, device=first.device)
+        for teacher, covers in zip(self._teachers, self._covers, strict=True):
+            rows = torch.nonzero(covers(obs) & is_open).squeeze(1)
+            is_open[rows] = False
+            if teacher.recurrent:
+                # Its memory needs every step, also those that others are asked about.
+                result[rows] = teacher.probabilities(rollout).flatten(0, 1)[rows]
+            elif len(rows):
+                own = {name: part[rows] for name, part in obs.items()}
+                result[rows] = teacher.answer(own, None if mask is None else mask[rows])
+        return result.view(rollout.steps, rollout.rows, -1)
 
     def state_dict(self) -> State:
         """Return the teachers' states."""

@@ -40,9 +40,24 @@ def test_a_run_learns_from_the_policy_of_another_and_resumes_exactly(
         ("['script']", "brings no script"),
         ("['nowhere']", "is not a run, a checkpoint"),
         ("['zoo:acrobot']", "was trained on"),
-        ("['zoo:cartpole','zoo:cartpole']", "does not say which of them is asked"),
+        ("['zoo:cartpole','zoo:cartpole']", "does not say for which observations it is made"),
     ],
 )
 def test_a_teacher_that_does_not_fit_is_refused(tmp_path: Path, sources: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         finished_run(tmp_path, f"learn.teacher.sources={sources}")
+
+
+def test_teachers_of_single_stages_teach_one_policy_of_all_of_them(tmp_path: Path) -> None:
+    def stage(name: str, *more: str) -> RunDirectory:
+        own = (f"options.stages={[name]}", "total_timesteps=64", *more)
+        return finished_run(tmp_path / name, *own, task="mario:standin")
+
+    sources = f"learn.teacher.sources={[str(stage(name).path) for name in ('1-1', '1-2')]}"
+    taught = finished_run(
+        tmp_path / "both", "options.stages=['1-1..1-2']", "options.course_numbers=true", sources,
+        "learn.teacher.policy_coef=0.0", "total_timesteps=64", task="mario:standin",
+    )  # fmt: skip
+    assert read_metrics(taught).rows[-1]["train/teacher_kl"] > 0
+    with pytest.raises(ConfigError, match=r"need options\.course_numbers = true"):
+        stage("2-1", sources)

@@ -29,6 +29,7 @@ from longhaul.tasks.mario.evaluation import (
     suites,
 )
 from longhaul.tasks.mario.evaluation import METRICS as EVALUATION_METRICS
+from longhaul.tasks.mario.game.course_view import on_stages
 from longhaul.tasks.mario.game.options import SCRIPT_SHARE
 from longhaul.tasks.mario.game.reward import REASONS
 from longhaul.tasks.mario.game.stages import STAGES
@@ -153,6 +154,7 @@ def build(request: TaskRequest) -> Task:
         hints=HINTS,
         panels=PANELS,
         search=stage_search(options, rom),
+        covers=on_stages(options.lottery().stages),
     )
 
 

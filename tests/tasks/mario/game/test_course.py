@@ -5,13 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from longhaul.core.errors import ConfigError
 from longhaul.engine.demo import load_demo, play
 from longhaul.tasks.mario.game import reward as at
-from longhaul.tasks.mario.game.course_view import COURSE_SIZE
-from longhaul.tasks.mario.game.games import COURSE, GameFactory
+from longhaul.tasks.mario.game.course_view import COURSE, COURSE_SIZE, on_stages
+from longhaul.tasks.mario.game.games import GameFactory
 from longhaul.tasks.mario.game.memory import AREA_POINTER, MAZE_AHEAD, MAZE_PASSED, MAZE_RIGHT
 from longhaul.tasks.mario.game.options import GameOptions
+from longhaul.tasks.mario.game.stages import Stage
 from longhaul.tasks.mario.payments import RewardOptions, TermReward
 from longhaul.tasks.mario.rom import STAND_IN, find_rom
 from longhaul.tasks.mario.search_space import StageSpace
@@ -110,5 +113,10 @@ def test_the_course_is_shown_as_numbers_if_asked_for() -> None:
     shown = games._slots.obs[COURSE]
     assert np.flatnonzero(shown[0, :12]).tolist() == [1, 10]
     assert np.flatnonzero(shown[1, :12]).tolist() == [7, 11]
+    seen = {COURSE: torch.from_numpy(shown)}
+    assert on_stages((Stage(2, 3), Stage(1, 1)))(seen).tolist() == [True, False]
+    assert on_stages((Stage(8, 3), Stage(2, 4)))(seen).tolist() == [False, False]
+    with pytest.raises(ConfigError, match=r"need options\.course_numbers = true"):
+        on_stages((Stage(2, 3),))({})
     plain = GameFactory(GameOptions(rom=STAND_IN), find_rom(STAND_IN).cartridge)(1)
     assert COURSE not in plain.spec.observation

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import torch
+from torch import Tensor
+
 from longhaul.core.env import Array
+from longhaul.core.errors import ConfigError
 from longhaul.core.native import fetch, integer
+from longhaul.core.rollout import TensorTree
 from longhaul.envs.native.thread_pool import Labor
 from longhaul.tasks.mario.game.memory import (
     AREA_OFFSET,
@@ -18,6 +24,10 @@ from longhaul.tasks.mario.game.memory import (
     game_stamp,
 )
 from longhaul.tasks.mario.game.reward import LOOPS, RIGHTS, WRONGS
+from longhaul.tasks.mario.game.stages import Stage
+
+COURSE = "course"
+"""The part of an observation with these numbers."""
 
 WORLDS, STAGES, AREA_TYPES, AREA_BITS = 8, 4, 4, 5
 COUNTERS = 6
@@ -63,3 +73,22 @@ def _build(stamp: int) -> Labor:
 
 
 show_course = _build(game_stamp())
+
+
+def on_stages(stages: Iterable[Stage]) -> Callable[[TensorTree], Tensor]:
+    """Return a function that says in which observations [n] Mario is on one of the stages."""
+    wanted = tuple(stages)
+
+    def covers(obs: TensorTree) -> Tensor:
+        if COURSE not in obs:
+            raise ConfigError(
+                "several teachers need options.course_numbers = true: without it no observation "
+                "names its stage"
+            )
+        course = obs[COURSE] > 0
+        found = torch.zeros(len(course), dtype=torch.bool, device=course.device)
+        for stage in wanted:
+            found |= course[:, stage.world - 1] & course[:, WORLDS + stage.number - 1]
+        return found
+
+    return covers

@@ -19,7 +19,7 @@ from longhaul.tasks.mario.console.consoles import Consoles, Spell
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.game import reward as at
 from longhaul.tasks.mario.game.course import Course, CourseRows, Rules, World, choose, judge, settle
-from longhaul.tasks.mario.game.course_view import COURSE_SIZE, CourseShowing, show_course
+from longhaul.tasks.mario.game.course_view import COURSE, COURSE_SIZE, CourseShowing, show_course
 from longhaul.tasks.mario.game.memory import (
     BLACK_SCREEN_TIMER,
     CHANGE_TIMER,
@@ -36,8 +36,8 @@ from longhaul.tasks.mario.game.stages import STAGES, Stage, lottery_of
 from longhaul.tasks.mario.game.starts import Trail, read_start, stage_start
 from longhaul.tasks.mario.game.tiles import SHAPE, STATE_SIZE, Showing, show
 
-PIXELS, TILES, NUMBERS, HELD, COURSE = "pixels", "tiles", "numbers", "held", "course"
-"""The parts of an observation."""
+PIXELS, TILES, NUMBERS, HELD = "pixels", "tiles", "numbers", "held"
+"""The parts of an observation, beside the course's numbers."""
 MOST_SCENE_FRAMES = 3000
 """The longest scene without control, the end of a world, takes about 900."""
 STEP_FIGURES = (
