@@ -76,6 +76,8 @@ class Command:
             return "needs the reader's own file"
         if any(".demo" in word for word in self.words):
             return "needs a demonstration; tests/app/experiments/test_explore.py trains along one"
+        if any("teacher.sources" in word and "runs/" in word for word in self.words):
+            return "needs trained teachers; tests/app/session/test_teaching.py trains some"
         if any(word == "--cluster" or "cluster.address" in word for word in self.words):
             return "needs a cluster; tests/cluster start one"
         if self.words[:2] == ["explore", "mario"]:
