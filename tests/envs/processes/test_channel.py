@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 import socket
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from longhaul.core.env import Ending
+from longhaul.envs.processes.fleet import Fleet
+from longhaul.envs.processes.mailbox import Mailbox
 from longhaul.envs.processes.messages import (
     HEADER,
     Answer,
+    Beginning,
     Channel,
     ChannelClosedError,
     Kind,
+    Order,
+    WorkerLoss,
     send_message,
 )
+from tests.envs.processes.conftest import QUICK
+from tests.faults.walk import WalkFactory
 
 Pair = tuple[Channel, socket.socket]
 
@@ -59,22 +69,67 @@ def test_late_early_and_foreign_answers_are_dropped(
     assert received.endings[0][1].reason == "fresh"
 
 
-def test_an_answer_delayed_across_a_replacement_reaches_nobody() -> None:
-    old_end, old_worker = socket.socketpair()
-    old = Channel(old_end, generation=1)
-    old.order(Kind.STEP)
-    old.close()
-    new_end, new_worker = socket.socketpair()
-    new = Channel(new_end, generation=2)
-    new.order(Kind.STEP)
-    with pytest.raises(BrokenPipeError):
-        send_message(old_worker, 1, 1, Kind.ANSWER, answer("too late"))
-    # Even over the wrong wire it would not be taken for the new one's.
-    send_message(new_worker, 1, 1, Kind.ANSWER, answer("too late"))
-    assert new.receive() is None
-    for end in (old_worker, new_worker):
-        end.close()
-    new.close()
+STEP, FRAME = Order(Kind.STEP), Order(Kind.FRAME, 0)
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    """One real worker with one walk, whose picture shows how many steps it took."""
+    source = WalkFactory(longest=100).source()
+    mailbox = Mailbox.create(source.spec, count=1, workers=1)
+    fleet = Fleet(source, mailbox, {0: (0,)}, QUICK, count=1)
+    yield fleet
+    fleet.close()
+    os.close(mailbox.descriptor)
+
+
+def answered(fleet: Fleet, order: Order) -> Answer:
+    result = fleet.exchange({0: order})[0]
+    assert isinstance(result, Answer)
+    return result
+
+
+def walked(fleet: Fleet, steps: int) -> None:
+    """Start a process and let its walk take so many steps."""
+    assert isinstance(fleet.start([0])[0], Answer)
+    answered(fleet, Order(Kind.BEGIN, [Beginning(0, 5, None, None)]))
+    for _ in range(steps):
+        answered(fleet, STEP)
+
+
+def leave_an_answer(fleet: Fleet) -> int:
+    """Order a picture and wait until the worker has sent it; return the worker's process."""
+    pid, before = fleet.pid(0), fleet.states()[0].signs
+    fleet.post(0, FRAME)
+    process = psutil.Process(pid)
+    while fleet.states()[0].signs == before or process.status() != psutil.STATUS_SLEEPING:
+        os.sched_yield()
+    return pid
+
+
+@pytest.mark.thorough
+def test_an_answer_that_was_not_read_is_not_that_of_the_next_order(fleet: Fleet) -> None:
+    walked(fleet, 2)
+    leave_an_answer(fleet)
+    assert answered(fleet, STEP).returned is None
+    assert answered(fleet, FRAME).returned.max() == 3
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("how", ["killed", "dismissed"])
+def test_an_answer_under_way_when_its_worker_is_replaced_reaches_nobody(
+    fleet: Fleet, how: str
+) -> None:
+    walked(fleet, 2)
+    pid = leave_an_answer(fleet)
+    if how == "killed":
+        os.kill(pid, signal.SIGKILL)
+        assert isinstance(fleet.exchange({0: FRAME})[0], WorkerLoss)
+    else:
+        fleet.dismiss(0)
+    walked(fleet, 1)
+    assert fleet.pid(0) != pid
+    assert answered(fleet, FRAME).returned.max() == 1
 
 
 def test_silence_is_told_after_a_slice_of_time(pair: Pair) -> None:
