@@ -42,8 +42,8 @@ class Opened:
         return found
 
 
-def opened(options: NetHackGameOptions | None = None) -> Opened:
-    env = NetHackFactory(options or NetHackGameOptions())()
+def opened(options: NetHackGameOptions | None = None, *, follows_settings: bool = True) -> Opened:
+    env = NetHackFactory(options or NetHackGameOptions(), follows_settings=follows_settings)()
     slots = StepBuffers.allocate(env.spec, 1)
     env.bind(slots)
     return Opened(env, slots)

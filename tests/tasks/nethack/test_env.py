@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from longhaul.core.errors import EnvError
+from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, Tier
-from longhaul.tasks.nethack.options import NetHackGameOptions
+from longhaul.tasks.nethack.observation.numbers import HISTORY
+from longhaul.tasks.nethack.options import TRAINING_CAP, NetHackGameOptions
 from longhaul.tasks.nethack.source import describe
 from longhaul.tasks.nethack.vocabulary import ACTIONS
 from tests.tasks.nethack.games import Opened, drawn_actions, opened
@@ -115,6 +118,39 @@ def test_a_game_that_reaches_the_cap_is_cut_not_ended() -> None:
     assert one.slots.truncated[0]
     assert not one.slots.terminated[0]
     one.env.close()
+
+
+def test_the_training_cap_counts_from_the_next_game_on_and_for_training_only() -> None:
+    options = NetHackGameOptions(max_steps=50)
+    training, measured = opened(options), opened(options, follows_settings=False)
+    shorter = Settings([replace(TRAINING_CAP, default=20)])
+    lengths = {}
+    for name, one in (("training", training), ("measured", measured)):
+        played = one.play(4, drawn_actions(100, 4))
+        next(played)
+        one.env.configure(shorter)
+        present, following = [*played][-1], [*one.play(4, drawn_actions(100, 4))]
+        assert present is not None
+        assert following[-1] is not None
+        lengths[name] = (present.metrics["step_cap"], following[-1].metrics["step_cap"])
+        assert following[-1].reason == "cap"
+        assert len(following) == following[-1].metrics["step_cap"] + 1
+        # Cut, not ended: learners add the value of what was seen last.
+        assert one.slots.truncated[0]
+        assert not one.slots.terminated[0]
+        one.env.close()
+    assert lengths == {"training": (50.0, 20.0), "measured": (50.0, 50.0)}
+
+
+def test_the_share_of_the_cap_that_is_used_up_is_seen() -> None:
+    found = []
+    for cap in (20, 40):
+        one = opened(NetHackGameOptions(max_steps=40))
+        one.env.configure(Settings([replace(TRAINING_CAP, default=cap)]))
+        seen = [one.shown()["state"] for _ in one.play(4, drawn_actions(10, 4))]
+        found.append(seen[-1][HISTORY + 8])
+        one.env.close()
+    assert found == [pytest.approx(10 / 20), pytest.approx(10 / 40)]
 
 
 def test_the_terms_add_up_to_the_reward(game: Opened) -> None:

@@ -155,7 +155,7 @@ class NetHackEvaluation:
         more = "" if options.actions == "score" else f", actions {options.actions}"
         return Suite(
             name=name,
-            envs=game_envs(options),
+            envs=game_envs(options, follows_settings=False),
             cases=cases,
             figures=evaluation_metrics,
             score=true_score,

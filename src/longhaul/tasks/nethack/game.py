@@ -36,8 +36,9 @@ from longhaul.tasks.nethack.observation.arrays import (
 )
 from longhaul.tasks.nethack.observation.glyphs import know
 from longhaul.tasks.nethack.observation.look import FIRST, GameView, keep_view, look_at_game
-from longhaul.tasks.nethack.options import NetHackGameOptions, Play
-from longhaul.tasks.nethack.source import FROZEN_TERM, SCORE_TERM, describe, rules_of
+from longhaul.tasks.nethack.options import TRAINING_CAP, NetHackGameOptions, Play
+from longhaul.tasks.nethack.shaping import ShapedReward
+from longhaul.tasks.nethack.source import CAP, describe, rules_of
 from longhaul.tasks.nethack.vocabulary import (
     ACTION_COUNT,
     ATOM_BITS,
@@ -225,10 +226,6 @@ def draw_terminal(letters: Array, colors: Array) -> NDArray[np.uint8]:
     return large
 
 
-CAP = "cap"
-"""Why a game ended that reached `options.max_steps`."""
-
-
 @lru_cache(maxsize=4)
 def knowledge_of(rules: str, play: Play = "keys") -> Knowledge:
     """Return what all games of a process know, made once.
@@ -248,12 +245,16 @@ def knowledge_of(rules: str, play: Play = "keys") -> Knowledge:
 class NetHackEnv:
     """One game with one row, the hero."""
 
-    def __init__(self, options: NetHackGameOptions, *, drawn: bool = False) -> None:
+    def __init__(
+        self, options: NetHackGameOptions, *, drawn: bool = False, follows_settings: bool = True
+    ) -> None:
         self._options = options
         self._spec = describe(options)
         self._game = Game(options.character, drawn=drawn, extended=options.actions == "extended")
         self._recall = Recall.allocate()
-        self._recall.numbers[R_CAP] = options.max_steps
+        self._follows_settings = follows_settings
+        self._next_cap = self._cap = options.max_steps
+        self._shaped = ShapedReward() if options.reward == "shaped" else None
         self._knowledge = knowledge_of(options.rules, options.play)
         self._scratch = Scratch.allocate(len(self._knowledge.aims))
         self._kept: Any = None
@@ -294,6 +295,8 @@ class NetHackEnv:
         if start is not None:
             raise EnvError(f"NetHack has no hard starts, but one was asked for: {start!r}")
         self._game.begin(*game_seeds(seed))
+        self._cap = self._next_cap
+        self._recall.numbers[R_CAP] = self._cap
         screen = self._game.screen
         self._kept = keep_view(
             GameView(screen, self._recall, self._knowledge, self._scratch, self._outcome)
@@ -301,6 +304,8 @@ class NetHackEnv:
         look_at_game(self._kept, FIRST)
         self._steps = 0
         self._deepest = int(self._game.screen.status[DEPTH])
+        if self._shaped is not None:
+            self._shaped.begin(self._outcome.atoms)
         self._slots.active[0] = True
         self._flags_to_write = True
 
@@ -311,21 +316,32 @@ class NetHackEnv:
         """
         game, slots = self._game, self._slots
         score, turn = game.score, game.turns
-        over = self._play(int(actions[0]))
+        action = int(actions[0])
+        if self._shaped is not None:
+            allowed = bool(self._outcome.mask[action])
+            self._shaped.expect(game.screen.status, is_allowed=allowed)
+        over = self._play(action)
+        reason = game.end_reason() if over else ""
         paid = game.score - score
         frozen = 0.0
         if not over and game.screen.status[TURN] == turn:
             frozen = -self._options.frozen_penalty
-        slots.reward[0] = paid + frozen
-        slots.terms[SCORE_TERM][0] = paid
-        slots.terms[FROZEN_TERM][0] = frozen
-        capped = self._steps >= self._options.max_steps and not over
+        terms: tuple[float, ...] = (paid, frozen)
+        if self._shaped is not None:
+            status, atoms = game.screen.status, self._outcome.atoms
+            terms = self._shaped.terms(
+                status, atoms, paid=paid + frozen, steps=self._steps, ended_by=reason
+            )
+        slots.reward[0] = sum(terms)
+        for name, term in zip(self._spec.terms, terms, strict=True):
+            slots.terms[name][0] = term
+        capped = self._steps >= self._cap and not over
         if over or capped or self._flags_to_write:
             slots.terminated[0] = over
             slots.truncated[0] = capped
             slots.forced[0] = False
             self._flags_to_write = over or capped
-        return self._ending(game.end_reason() if over else CAP) if over or capped else None
+        return self._ending(reason or CAP) if over or capped else None
 
     def _play(self, action: int) -> bool:
         """Carry an action out, look and count the steps; return if the game is over."""
@@ -340,7 +356,9 @@ class NetHackEnv:
         return over
 
     def configure(self, settings: Settings) -> None:
-        """Take nothing into account: no setting reaches the game."""
+        """Take the training cap into account from the next game on."""
+        if self._follows_settings and TRAINING_CAP.name in settings:
+            self._next_cap = settings[TRAINING_CAP]
 
     def frame(self) -> NDArray[np.uint8] | None:
         """Return the terminal as a picture [height, width, 3], or None if made without one."""
@@ -366,6 +384,6 @@ class NetHackEnv:
                 "score": float(self._game.score),
                 "deepest_level": float(self._deepest),
                 "turns": float(self._game.turns),
-                "step_cap": float(self._options.max_steps),
+                "step_cap": float(self._cap),
             },
         )

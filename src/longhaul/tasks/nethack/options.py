@@ -8,6 +8,7 @@ from typing import Literal
 
 from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, check_ranges
 from longhaul.core.errors import ConfigError
+from longhaul.core.settings import Setting
 from longhaul.tasks.nethack.policy.options import PolicyOptions
 from longhaul.tasks.nethack.policy.phases import PhaseOptions
 from longhaul.tasks.nethack.skills import ActionSet
@@ -15,7 +16,15 @@ from longhaul.tasks.nethack.skills import ActionSet
 GAME_STEPS = 100_000
 """The largest cap; NLE's own environment ends games after 5,000 steps, the engine does not."""
 Play = Literal["keys", "skills"]
+RewardKind = Literal["score", "shaped"]
 CHARACTER = re.compile(r"@|[a-z]{3}(-[a-z]{3}){0,3}")
+TRAINING_CAP: Setting[int] = Setting(
+    "nethack.max_steps",
+    2000,
+    "Steps after which a training game is cut, from the next game on; at most options.max_steps, "
+    "under which evaluations are played",
+    low=1,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,11 @@ class NetHackGameOptions:
     """Role, race, alignment and gender as NLE writes them; `@` draws them by the game's seed."""
     max_steps: int = 2000
     """The cap: steps after which a game is cut. It is part of every log and checkpoint, and runs
-    with different caps are never compared."""
+    with different caps are never compared. A schedule of the setting `nethack.max_steps` may cut
+    training games earlier."""
+    reward: RewardKind = "score"
+    """What is paid: the change of the score, or a sum of progress, safety, efficiency, feasibility
+    and exploration (`shaped`). Games are measured by their score in either case."""
     frozen_penalty: float = 0.01
     """Penalty of a step in which the game's clock does not advance."""
     rules: str = ""
@@ -103,6 +116,7 @@ class NetHackOptions(NetHackGameOptions):
         return NetHackGameOptions(
             character=self.character,
             max_steps=self.max_steps,
+            reward=self.reward,
             frozen_penalty=self.frozen_penalty,
             rules=self.rules,
             map=self.map,

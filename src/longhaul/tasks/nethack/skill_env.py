@@ -29,8 +29,10 @@ class SkillEnv(NetHackEnv):
     answered on the way.
     """
 
-    def __init__(self, options: NetHackGameOptions, *, drawn: bool = False) -> None:
-        super().__init__(options, drawn=drawn)
+    def __init__(
+        self, options: NetHackGameOptions, *, drawn: bool = False, follows_settings: bool = True
+    ) -> None:
+        super().__init__(options, drawn=drawn, follows_settings=follows_settings)
         most = options.skill_steps
         self._skills = skills_of(self._options.actions)
         self._longest = [min(skill.longest, most) for skill in self._skills]
@@ -56,7 +58,7 @@ class SkillEnv(NetHackEnv):
                 break
             over = super()._play(key) or self._answer(skill)
             done += 1
-            if over or self._steps >= self._options.max_steps or done >= self._longest[skill]:
+            if over or self._steps >= self._cap or done >= self._longest[skill]:
                 break
             beside = sighted[S_ADJACENT] > 0 and not fights
             changed = status[HP] < hp or numbers[R_LEVEL] != level
@@ -74,7 +76,7 @@ class SkillEnv(NetHackEnv):
         """Answer what is open; return if the game is over."""
         screen, recall = self._game.screen, self._recall
         for _ in range(MOST_ANSWERS):
-            if not waits(screen, recall) or self._steps >= self._options.max_steps:
+            if not waits(screen, recall) or self._steps >= self._cap:
                 return False
             keys = tuple(self._outcome.keys.tolist())
             if super()._play(answer(screen, recall, self._knowledge, keys, skill)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.spaces import DURATION, Discrete, EnvSpec, Part, Tier
 from longhaul.tasks.nethack.options import NetHackGameOptions, Play
 from longhaul.tasks.nethack.rules import OWN_RULES, RuleGraph, read_rules
+from longhaul.tasks.nethack.shaping import TERMS as SHAPED_TERMS
 from longhaul.tasks.nethack.skills import ACTION_SETS, SKILL_RULES, figures_size, skills_of
 from longhaul.tasks.nethack.vocabulary import (
     ATOM_BITS,
@@ -31,7 +32,10 @@ from longhaul.tasks.nethack.vocabulary import (
 )
 
 SCORE_TERM, FROZEN_TERM = "score", "frozen"
-TERMS = (SCORE_TERM, FROZEN_TERM)
+TERMS = {"score": (SCORE_TERM, FROZEN_TERM), "shaped": SHAPED_TERMS}
+"""What is paid, by `options.reward`."""
+CAP = "cap"
+"""Why a game ended that reached its cap."""
 MISSING = (
     "NetHack is not installed: install the extra 'nethack' of your longhaul checkout "
     "(pip install -e '.[nethack]') or NLE itself (pip install nle); "
@@ -78,7 +82,7 @@ def describe(options: NetHackGameOptions) -> EnvSpec:
         action=Discrete(len(choices), choices),
         tier=Tier.REPLAY,
         has_masks=options.mask.enabled or skills,
-        terms=TERMS,
+        terms=TERMS[options.reward],
         measures=(DURATION,) if skills else (),
         row_name="hero",
     )
@@ -90,25 +94,29 @@ class NetHackFactory:
 
     options: NetHackGameOptions
     drawn: bool = False
+    follows_settings: bool = True
 
     def __call__(self) -> Env:
         """Return an environment; only here is NLE needed."""
         if self.options.play == "skills":
-            module = importlib.import_module("longhaul.tasks.nethack.skill_env")
-            env: Env = module.SkillEnv(self.options, drawn=self.drawn)
+            kind = importlib.import_module("longhaul.tasks.nethack.skill_env").SkillEnv
         else:
-            module = importlib.import_module("longhaul.tasks.nethack.game")
-            env = module.NetHackEnv(self.options, drawn=self.drawn)
+            kind = importlib.import_module("longhaul.tasks.nethack.game").NetHackEnv
+        env: Env = kind(self.options, drawn=self.drawn, follows_settings=self.follows_settings)
         return env
 
 
-def game_envs(options: NetHackGameOptions) -> SingleEnvs:
-    """Return the source of games; they run in worker processes, for a game may crash."""
+def game_envs(options: NetHackGameOptions, *, follows_settings: bool = True) -> SingleEnvs:
+    """Return the source of games; they run in worker processes, for a game may crash.
+
+    Games to evaluate on do not follow settings: all have the cap of the options.
+    """
+    make = NetHackFactory(options, follows_settings=follows_settings)
     return SingleEnvs(
         describe(options),
-        NetHackFactory(options),
+        make,
         prefers_processes=True,
-        make_drawn=NetHackFactory(options, drawn=True),
+        make_drawn=replace(make, drawn=True),
         compiles=True,
         unavailable="" if _is_installed() else MISSING,
     )

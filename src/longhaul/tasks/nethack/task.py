@@ -17,10 +17,10 @@ from longhaul.tasks.kind import TaskKind, TaskRequest
 from longhaul.tasks.nethack import rules as rule_records
 from longhaul.tasks.nethack.evaluation import HELD_OUT, REHEARSAL, SCORE, ended, suites
 from longhaul.tasks.nethack.evaluation import METRICS as EVALUATION_METRICS
-from longhaul.tasks.nethack.options import NetHackOptions
+from longhaul.tasks.nethack.options import TRAINING_CAP, NetHackOptions
 from longhaul.tasks.nethack.rule_order import RuleOrder
 from longhaul.tasks.nethack.rules import RuleGraph
-from longhaul.tasks.nethack.source import game_envs, rules_of
+from longhaul.tasks.nethack.source import TERMS, game_envs, rules_of
 from longhaul.tasks.nethack.vocabulary import ATOM_BITS
 
 if TYPE_CHECKING:
@@ -50,7 +50,11 @@ PANELS = (
         each="games",
         label="true score",
     ),
-    Panel("What is paid", ("reward/score", "reward/frozen"), name="reward"),
+    Panel(
+        "What is paid",
+        tuple(f"reward/{term}" for kind in TERMS.values() for term in kind),
+        name="reward",
+    ),
 )
 
 
@@ -59,7 +63,7 @@ METRICS = (
     Metric("env/score_max", "best in-game score of the finished games", "points"),
     Metric("env/deepest_level", "mean of the deepest level reached"),
     Metric("env/turns", "mean of the game's turns", "turns"),
-    Metric("env/step_cap", "steps after which games are cut"),
+    Metric("env/step_cap", "steps after which the games were cut, mean"),
     Metric("env/skill_steps", "mean steps of the game that a skill took", "steps"),
     Metric("env/game_steps", "steps of the game in the rollout; its decisions are fewer", "steps"),
     Metric("env/ended/<reason>", "share of the games that ended by death, cap or otherwise"),
@@ -76,11 +80,13 @@ def build(request: TaskRequest) -> Task:
     options: NetHackOptions = request.options
     envs = game_envs(options.game())
     graph = rules_of(options.rules, options.play)
+    most = options.max_steps
     task = Task(
         name="nethack",
         envs=envs,
         make_policy=lambda: build_policy(envs.spec, request.policy),
         summarize=summarize,
+        settings=(replace(TRAINING_CAP, default=most, high=most),),
         metrics=(*METRICS, *EVALUATION_METRICS),
         evaluation=Evaluation(
             metric=SCORE, suite=suites(options), during=REHEARSAL, final=(HELD_OUT,)
@@ -99,7 +105,7 @@ def build(request: TaskRequest) -> Task:
     return replace(
         task,
         make_policy=player.make_policy,
-        settings=player.settings,
+        settings=(*task.settings, *player.settings),
         controllers=player.controllers,
         metrics=(*task.metrics, *player.metrics),
         panels=(*task.panels, *player.panels),
@@ -144,7 +150,7 @@ def summarize(episodes: Sequence[Episode]) -> Metrics:
         "env/score_max": max(e.metrics["score"] for e in episodes),
         "env/deepest_level": mean(lambda e: e.metrics["deepest_level"]),
         "env/turns": mean(lambda e: e.metrics["turns"]),
-        "env/step_cap": episodes[0].metrics["step_cap"],
+        "env/step_cap": mean(lambda e: e.metrics["step_cap"]),
         **ended(episodes, "env"),
     }
 

@@ -15,7 +15,13 @@ from longhaul.core.settings import Settings
 from longhaul.core.spaces import Part
 from longhaul.tasks.nethack.policy.layers import CrossAttention, ExpertBank
 from longhaul.tasks.nethack.policy.network import ALPHA, ExpertPolicy, expert_names
-from longhaul.tasks.nethack.policy.options import LOSSES, ROUTER, TEMPERATURE, PolicyOptions
+from longhaul.tasks.nethack.policy.options import (
+    LOSSES,
+    ROUTER,
+    TEMPERATURE,
+    TEMPERATURE_SCALE,
+    PolicyOptions,
+)
 from longhaul.tasks.nethack.vocabulary import ACTION_COUNT, ATOM_BITS, STATE, STATE_SIZE
 from tests.tasks.nethack.policy.players import (
     DECLARED,
@@ -184,6 +190,15 @@ def test_cross_attention_hears_one_head_and_learns_whom_to_ask() -> None:
     for layer in (fusion.query, fusion.key, fusion.value, fusion.bridge):
         assert layer.weight.grad is not None
         assert float(layer.weight.grad.abs().sum()) > 0
+
+
+def test_the_scale_multiplies_the_temperature() -> None:
+    policy, obs = player(), observations(20)
+    scaled = DECLARED.with_([TEMPERATURE.to(0.8), TEMPERATURE_SCALE.to(0.25)])
+    with torch.inference_mode():
+        found = policy.think(obs, scaled).alpha
+        expected = policy.think(obs, DECLARED.with_([TEMPERATURE.to(0.2)])).alpha
+    torch.testing.assert_close(found, expected)
 
 
 def test_a_copy_with_other_weights_does_not_use_what_the_first_one_remembers() -> None:

@@ -83,6 +83,34 @@ def test_a_short_run_passes_through_all_phases(tmp_path: Path) -> None:
     assert [phase["phase"] for phase in phases] == ["warm-up", "transition", "fine-tune"]
 
 
+def test_the_temperature_follows_the_entropy_while_the_phases_go_on(tmp_path: Path) -> None:
+    run = trained(tmp_path, *scaled(24, 16, 4), example="adaptive-temperature")
+    moves: dict[str, list[float]] = {}
+    for line in run.events.read_text().splitlines():
+        for move in json.loads(line).get("moves", []):
+            moves.setdefault(move["setting"], []).append(move["new"])
+    scale = moves["router.temperature_scale"]
+    entropy = [row["adaptive/temperature_mean"] for row in rows(run)[1:]]
+    assert min(entropy) > 0.7, "weights that are hardly learned are nearly equal"
+    assert scale == [pytest.approx(0.2 + 0.8 * 0.9**k) for k in range(1, len(scale) + 1)]
+    assert moves["router.temperature"][-1] == 0.5
+
+
+def test_the_cap_of_training_games_grows_and_that_of_evaluations_does_not(tmp_path: Path) -> None:
+    caps = ", ".join(
+        f'{{name = "{cap}", start = {start}, assign = {{"nethack.max_steps" = {cap}}}}}'
+        for start, cap in ((0.0, 8), (0.5, 32))
+    )
+    schedule = f'schedule=[{{kind = "phases", name = "cap", along = "run", phases = [{caps}]}}]'
+    measured = ("evaluate.every_iterations=3", "evaluate.num_envs=4", "collect.num_steps=32")
+    run = trained(tmp_path, *scaled(24, 32, 4), *measured, schedule)
+    found = rows(run)
+    played = [row["env/step_cap"] for row in found if "env/step_cap" in row]
+    assert played[0] == 8
+    assert played[-1] == 32
+    assert {row["eval/step_cap"] for row in found if "eval/step_cap" in row} == {32.0}
+
+
 @pytest.mark.thorough
 def test_killed_workers_change_no_byte_of_the_logs(tmp_path: Path) -> None:
     before = set(psutil.Process().children(recursive=True))

@@ -33,6 +33,7 @@ from longhaul.tasks.nethack.policy.options import (
     ROUTER,
     ROUTERS,
     TEMPERATURE,
+    TEMPERATURE_SCALE,
     Learned,
     PolicyOptions,
     RouterKind,
@@ -149,6 +150,10 @@ class ExpertPolicy(Policy):
         thought = self._think(seen.squeeze(1), self._speak(obs[ATOM_BITS]), settings)
         return self._refined(thought, obs, None)
 
+    def chances(self, thought: Thought, mask: Tensor | None) -> Tensor:
+        """Return how likely each choice is [N, A]."""
+        return torch.softmax(self._masked(thought, mask), 1)
+
     def evaluate_actions(self, sequences: Sequences, settings: Settings) -> ActionEvaluation:
         """Return log-probability, entropy and value of each recorded step, and the losses."""
         shape = sequences.started.shape
@@ -207,7 +212,7 @@ class ExpertPolicy(Policy):
 
     def _think(self, seen: Tensor, spoken: Spoken, settings: Settings) -> Thought:
         fused = self.fusion.forward(seen, spoken.intent)
-        temperature = settings[TEMPERATURE]
+        temperature = settings[TEMPERATURE] * settings[TEMPERATURE_SCALE]
         raw: Tensor = self.router(fused)
         kind = self._router_kind(settings)
         learned: Learned = kind if kind in LEARNED else "softmax"

@@ -23,6 +23,12 @@ ROUTER = Setting("router.kind", "softmax", "how the router's logits become weigh
 TEMPERATURE = Setting(
     "router.temperature", 1.0, "divides the router's logits; lower is sharper", low=0.01
 )
+TEMPERATURE_SCALE = Setting(
+    "router.temperature_scale",
+    1.0,
+    "multiplies the router's temperature; the phases leave it to a schedule that follows a metric",
+    low=0.01,
+)
 ALIGNMENT_TEMPERATURE = Setting(
     "router.alignment_temperature", 1.0, "divides the rules' recommendation", low=0.01
 )
@@ -39,7 +45,7 @@ TEMPORAL = Setting("loss.temporal", 0.0, "weight of changes from step to step", 
 OVERLAP = Setting("loss.overlap", 0.0, "weight of alike experts acting together", low=0.0)
 
 LOSSES = (ALPHA_ENTROPY, LOAD_BALANCE, DIVERSITY, ALIGNMENT, SEMANTIC, TEMPORAL, OVERLAP)
-SETTINGS = (ROUTER, TEMPERATURE, ALIGNMENT_TEMPERATURE, *LOSSES)
+SETTINGS = (ROUTER, TEMPERATURE, TEMPERATURE_SCALE, ALIGNMENT_TEMPERATURE, *LOSSES)
 
 LEARNING_RATE = "learn.learning_rate"
 ENT_COEF = "learn.ent_coef"
