@@ -57,7 +57,11 @@ def register(app: typer.Typer) -> None:
 
 def compare(
     targets: Annotated[
-        list[str], typer.Argument(help="Two or more run directories, or one task with --arms.")
+        list[str],
+        typer.Argument(
+            help="Two or more run directories, or one task with --arms; a file is a training log "
+            "of another program, such as the predecessor's training_log.json."
+        ),
     ],
     arms: Annotated[
         str,
@@ -82,12 +86,18 @@ def compare(
 
     if arms and len(targets) != 1:
         raise ConfigError("--arms takes exactly one task")
-    paths = [] if arms else [options.demand_run(Path(target)) for target in targets]
+    logs = [] if arms else [Path(target) for target in targets if Path(target).is_file()]
+    named = [] if arms else [Path(target) for target in targets if Path(target) not in logs]
+    paths = [options.demand_run(path) for path in named]
     # Imported after the checks: torch takes seconds to import.
     from longhaul.app.experiments.arms import Arm, Experiment
-    from longhaul.app.experiments.compare import compare_arms, compare_runs
+    from longhaul.app.experiments.compare import compare_arms, compare_runs, compare_training
     from longhaul.app.experiments.jobs import TrialPlace
 
+    if logs:
+        training = compare_training(paths, logs)
+        typer.echo(training.as_json() if as_json else training.as_text())
+        return
     if arms:
         ways = tuple(Arm.parse(arm) for arm in arms.split(","))
         place = TrialPlace(cluster, jobs, cpus_per_job)

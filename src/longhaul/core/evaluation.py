@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -73,9 +73,15 @@ class Playback:
     action: Array  # [T, rows, ...]
     value: Floats  # [T, rows]
     reward: Floats  # [T], the mean over rows
+    mask: Array | None = None  # [T, rows, choices], True where allowed
+    pictures: Callable[[Collection[int]], Mapping[int, bytes]] = lambda steps: {}
+    """Play it once more and return what was to be seen before some of the steps, as PNG; without
+    those that cannot be drawn."""
 
 
-Study: TypeAlias = "Callable[[Policy, Settings, Sequence[Playback]], Records]"
+StudyFiles = Mapping[str, str | bytes]
+"""The content of each file by its name."""
+Study: TypeAlias = "Callable[[Policy, Settings, Sequence[Playback]], StudyFiles]"
 """Makes files of what a trained policy did in some episodes."""
 
 
@@ -120,3 +126,13 @@ class RunLog:
             found[iteration] = present
             present = {**present, **moves.get(iteration, {})}
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSummary:
+    """The training of one run, of ours or of another program, as one row of a table."""
+
+    cells: Mapping[str, str]
+    """By the title of the column."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know, such as what cannot be compared."""

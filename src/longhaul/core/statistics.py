@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,3 +36,15 @@ def wilson(cleared: int, played: int) -> Interval:
     spread = z * math.sqrt(share * (1 - share) / played + z * z / (4 * played * played))
     below = 1 + z * z / played
     return max((middle - spread) / below, 0.0), min((middle + spread) / below, 1.0)
+
+
+def mean_interval(
+    values: Sequence[float], generator: np.random.Generator, resamples: int = 2000
+) -> Interval:
+    """Return the 95 % interval of the mean, by drawing from the values again and again.
+
+    One resample at a time: there may be as many values as a run has episodes.
+    """
+    numbers = np.asarray(values, np.float64)
+    drawn = (numbers[resample(generator, len(numbers), 1)[0]].mean() for _ in range(resamples))
+    return interval(np.fromiter(drawn, np.float64, resamples))

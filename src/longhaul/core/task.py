@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from longhaul.core.control import Controller
 from longhaul.core.env import EnvSource, Episode
-from longhaul.core.evaluation import Records, RunLog, Study, Suite
+from longhaul.core.evaluation import Records, RunLog, Study, Suite, TrainingSummary
 from longhaul.core.hint import Facts, Rule
 from longhaul.core.metrics import Alias, Metric, Metrics, Panel
 from longhaul.core.search import Search
@@ -68,6 +68,9 @@ class Task:
     records: Callable[[RunLog], Records] | None = None
     """Return files the task makes of a run's logs, for `evaluations/`; made again after every
     evaluation and at the end, so they may hold nothing the logs do not."""
+    summarize_training: Callable[[RunLog | str], TrainingSummary] | None = None
+    """Return the row of a run's training beside others; it also takes the text of a training log
+    that another program wrote, and raises a ConfigError where that is none."""
     script: Callable[[TensorTree, Tensor | None], Tensor] | None = None
     """The task's own player, which `learn.teacher.sources = ["script"]` learns from: it returns the
     probabilities [n, choices] of its choices, given observations [n, ...] and a mask, if any."""

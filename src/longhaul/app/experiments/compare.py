@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from longhaul.app.artifacts.records import opening_settings, run_log
 from longhaul.app.build.sources import differences, to_values
 from longhaul.app.build.text import columns
 from longhaul.app.evaluation.agent import Agent
@@ -16,12 +17,15 @@ from longhaul.app.evaluation.load import Run
 from longhaul.app.experiments.arms import Experiment, train_arms
 from longhaul.core.config import value_words
 from longhaul.core.errors import ConfigError
+from longhaul.core.evaluation import RunLog, TrainingSummary
+from longhaul.core.task import Task
 from longhaul.report.comparison import Comparison, Entry, compare_entries, comparison_charts
 from longhaul.report.page import make_comparison
 from longhaul.report.run_data import gather
 from longhaul.report.style import Drawn, PlotError, draw
 from longhaul.runs.directory import RunDirectory, slug
 from longhaul.runs.durable import replace_file, storage_errors
+from longhaul.runs.lock import Clocks
 
 MAY_DIFFER = ("name", "seed", "report", "checkpoint", "threads", "env.processes")
 """Keys in which runs of one arm may differ."""
@@ -49,6 +53,56 @@ class Compared:
         """Return everything for programs."""
         values = {**self.comparison.as_values(), "differences": self.differences}
         return json.dumps(values, allow_nan=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedTraining:
+    """The training of runs beside that of logs which other programs wrote."""
+
+    rows: dict[str, TrainingSummary]
+    """By the name of the run or the path of the log."""
+
+    def as_text(self) -> str:
+        """Return a table and what a reader should know."""
+        titles = dict.fromkeys(title for row in self.rows.values() for title in row.cells)
+        lines = [
+            (name, *(row.cells.get(title, "-") for title in titles))
+            for name, row in self.rows.items()
+        ]
+        notes = dict.fromkeys(note for row in self.rows.values() for note in row.notes)
+        return "\n".join([columns(lines, header=("training", *titles)), "", *notes])
+
+    def as_json(self) -> str:
+        """Return everything for programs."""
+        return json.dumps({name: asdict(row) for name, row in self.rows.items()})
+
+
+def compare_training(runs: Sequence[Path], logs: Sequence[Path]) -> ComparedTraining:
+    """Compare the training of runs with that in logs of other programs, which the task reads."""
+    if not runs:
+        raise ConfigError(f"{logs[0]} is not a run of longhaul; name one to compare it with")
+    rows: dict[str, TrainingSummary] = {}
+    for path in runs:
+        run = Run(path)
+        log = run_log(run.directory, opening_settings(run.config, run.task), Clocks())
+        rows[path.resolve().name] = _summary(run.task, path, log)
+    task = Run(runs[0]).task
+    for path in logs:
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} cannot be read: {error}") from None
+        rows[str(path)] = _summary(task, path, text)
+    return ComparedTraining(rows)
+
+
+def _summary(task: Task, path: Path, training: RunLog | str) -> TrainingSummary:
+    if task.summarize_training is None:
+        raise ConfigError(f"task {task.name!r} reads no logs of other programs")
+    try:
+        return task.summarize_training(training)
+    except ConfigError as error:
+        raise ConfigError(f"{path} is {error}") from None
 
 
 def compare_runs(

@@ -17,6 +17,7 @@ from longhaul.tasks.kind import TaskKind, TaskRequest
 from longhaul.tasks.nethack import rules as rule_records
 from longhaul.tasks.nethack.evaluation import HELD_OUT, REHEARSAL, SCORE, ended, suites
 from longhaul.tasks.nethack.evaluation import METRICS as EVALUATION_METRICS
+from longhaul.tasks.nethack.logs import summarize_training
 from longhaul.tasks.nethack.options import TRAINING_CAP, NetHackOptions
 from longhaul.tasks.nethack.rule_order import RuleOrder
 from longhaul.tasks.nethack.rules import RuleGraph
@@ -93,6 +94,7 @@ def build(request: TaskRequest) -> Task:
         ),
         panels=(*PANELS, rule_records.PANEL),
         records=lambda log: rule_records.rule_records(graph),
+        summarize_training=summarize_training(options.reward),
         summarize_steps=summarize_skills if options.play == "skills" else None,
         script=rule_script(graph) if options.play == "skills" else None,
     )
