@@ -63,7 +63,7 @@ if (document.documentElement.scrollWidth > window.innerWidth) found.push('wider 
 return found;
 """
 
-OVER_CURVES = ("target ", "final evaluation")
+OVER_CURVES = ("target ", "final evaluation", "_border")
 
 pytestmark = pytest.mark.slow
 
@@ -122,7 +122,8 @@ def test_every_line_of_a_task_s_panels_is_a_column_of_the_log(reported: RunDirec
         with laid_out(chart) as drawn:
             drawn_lines = [line for axes in drawn.axes for line in axes.get_lines()]
         # The target and the final evaluation are drawn over the score's curve.
-        lines = [one for one in drawn_lines if not str(one.get_label()).startswith(OVER_CURVES)]
+        marks = (*OVER_CURVES, *(name for name, _ in panel.levels))
+        lines = [one for one in drawn_lines if not str(one.get_label()).startswith(marks)]
         names = [n for n in (*panel.metrics, *panel.right) if any(n in row for row in rows)]
         assert len(lines) == len(names), panel.title
         for name, line in zip(names, lines, strict=True):

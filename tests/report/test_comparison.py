@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from longhaul.core.errors import ConfigError
+from longhaul.core.metrics import Panel
 from longhaul.report.comparison import Entry, compare_entries, comparison_charts, unequal
+from longhaul.report.comparison_sheet import sheet_charts
 from longhaul.report.page import make_comparison
 from longhaul.report.run_data import gather
-from longhaul.report.style import draw
+from longhaul.report.style import draw, laid_out
 from tests.report.made import made_run
 
 MakeEntry = Callable[..., Entry]
@@ -141,3 +143,47 @@ def test_a_comparison_is_drawn_and_has_a_page(entry: MakeEntry) -> None:
     assert "1.5 (1 to 2)" in page
     assert "range of 2 episodes" in page
     assert json.dumps(found.as_values(), allow_nan=False)
+
+
+COMPARED = (
+    Panel("Survival", ("env/survival",), is_compared=True),
+    Panel("Stack", ("reward/alive_share", "reward/death_share"), "area", is_compared=True),
+    Panel("Apart", ("env/survival",)),
+)
+
+
+def test_the_sheet_shows_all_scores_and_the_task_s_panels_of_all_arms(entry: MakeEntry) -> None:
+    scores = {"old": (1.0, 2.0, 3.0, 4.0), "new": (2.0, 3.0, 9.0, 9.0), "third": (0.0, 1.0, 1.0)}
+    entries = [entry(arm, *values) for arm, values in scores.items()]
+    entries = [replace(one, run=replace(one.run, panels=COMPARED)) for one in entries]
+    entries[0] = replace(entries[0], references={"random": (0.5, 0.7)})
+    charts = sheet_charts(compare_entries(entries, anyway=True))
+    assert [chart.name for chart in charts] == [
+        "compare-sheet",
+        "compare-bars",
+        "compare-env-survival",
+        "compare-stack",
+    ]
+    with laid_out(charts[0]) as figure:
+        gain, length, cumulative, histogram, boxes, above = figure.axes
+        assert len(gain.get_lines()) == 3
+        assert len(length.get_lines()) == 3
+        for line, values in zip(cumulative.get_lines(), scores.values(), strict=True):
+            assert line.get_xdata().tolist() == sorted(values)
+        assert [tick.get_text() for tick in boxes.get_xticklabels()] == [
+            "old\n4",
+            "new\n4",
+            "third\n3",
+        ]
+        levels = [float(tick.get_text()) for tick in above.get_xticklabels()]
+        heights = [bar.get_height() for bar in above.patches]
+        expected = [
+            sum(v > level for v in own) / len(own) for own in scores.values() for level in levels
+        ]
+        assert heights == pytest.approx(expected)
+        assert histogram.patches
+    with laid_out(charts[1]) as figure:
+        bars = figure.axes[0].patches
+        assert [bar.get_width() for bar in bars] == pytest.approx([2.5, 5.75, 2 / 3, 0.6])
+    for chart in charts:
+        assert draw(chart).png

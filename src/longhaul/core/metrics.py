@@ -104,6 +104,12 @@ PanelKind = Literal[
     "matrix",
     "distribution",
     "graph",
+    "episodes",
+    "boxes",
+    "estimates",
+    "scatter",
+    "tracks",
+    "moments",
 ]
 
 
@@ -111,8 +117,9 @@ PanelKind = Literal[
 class Panel:
     """A group of measured things a reader wants to see side by side.
 
-    `lines`, `overview`, `spans` and `area` show metrics over the run. The other kinds show records,
-    the rows of one JSON-lines file of the run directory, whose fields are named like `metrics`.
+    `lines`, `overview`, `spans` and `area` show metrics over the run, `episodes` fields of every
+    training episode. The other kinds show records, the rows of one JSON-lines file of the run
+    directory, whose fields are named like `metrics`.
     """
 
     title: str
@@ -123,7 +130,11 @@ class Panel:
     negative one stands for never and is counted in the last bin. polar: an angle in degrees and a
     weight. map: x and y. bars: a category and, if there is one, a count. area: metrics that are
     stacked, such as shares. matrix: the names of row and column, and the number where they meet.
-    distribution: a name and a list of numbers. A field within another is named with a dot."""
+    distribution and boxes: a name and a list of numbers. estimates: a name, a number, the ends of
+    its interval, and what is estimated. scatter: x, y and a group. tracks: a step, and fields of
+    each step that are numbers, words, lists of words, or numbers by name. moments: a title, the
+    path of a picture, links (`from`, `to`, `weight`), where they lead (`name`, `group`, `value`),
+    and the groups in the order of their colors. A field within another is named with a dot."""
     kind: PanelKind = "lines"
     name: str = ""
     """The name of the picture's file; made of the title if empty."""
@@ -131,6 +142,10 @@ class Panel:
     """lines and spans: metrics or settings with a separate axis on the right."""
     dashed: tuple[str, ...] = ()
     """lines: metrics that are drawn dashed."""
+    levels: tuple[tuple[str, float], ...] = ()
+    """lines: names and heights of horizontal lines."""
+    borders: str = ""
+    """lines and episodes: a metric; a vertical line is drawn wherever it changes."""
     limits: tuple[float, float] | None = None
     """lines: from where to where the axis on the left goes; chosen if there are none."""
     is_filmed: bool = False
@@ -149,7 +164,9 @@ class Panel:
     total: str = ""
     """histogram: the metric that says how many there are; those not listed count as never."""
     label: str = ""
-    """histogram, matrix and distribution: what the numbers are."""
+    """histogram, matrix, distribution and boxes: what the numbers are."""
+    is_compared: bool = False
+    """Whether a comparison shows it too: lines of all arms in one picture, others side by side."""
     note: str = ""
     """What a reader should know to read it."""
 

@@ -268,26 +268,25 @@ def _paired(own: Sequence[Entry], first: Sequence[Entry]) -> Estimate | None:
 def comparison_charts(comparison: Comparison) -> list[Chart]:
     """Return the curves of all arms over each other, and their scores beside each other."""
     names = ("rollout/ep_rew_mean", comparison.entries[0].run.score, "eval/mean_reward")
-    charts = []
-    for name in dict.fromkeys(names):
-        found = [(entry.arm, column(entry.run.rows, name)) for entry in comparison.entries]
-        found = [(arm, series) for arm, series in found if len(series) > 1]
-        if len({arm for arm, _ in found}) > 1:
-            charts.append(_overlay(name, found))
-    return [*charts, _forest(comparison)]
+    by_arm: dict[str, list[Entry]] = {}
+    for entry in comparison.entries:
+        by_arm.setdefault(entry.arm, []).append(entry)
+    charts = [overlay(name, by_arm) for name in dict.fromkeys(names)]
+    return [*(chart for chart in charts if chart is not None), _forest(comparison)]
 
 
-def _overlay(name: str, found: Sequence[tuple[str, Series]]) -> Chart:
-    arms = list(dict.fromkeys(arm for arm, _ in found))
+def overlay(name: str, arms: Mapping[str, Sequence[Entry]]) -> Chart | None:
+    """Return a metric's curves of all arms over each other, None if only one arm has any."""
+    every = {arm: [column(entry.run.rows, name) for entry in own] for arm, own in arms.items()}
+    kept = {arm: [one for one in series if len(one) > 1] for arm, series in every.items()}
+    found = {arm: series for arm, series in kept.items() if series}
+    if len(found) < 2:
+        return None
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        for arm, color in zip(arms, COLORS, strict=False):
-            own = [series for one, series in found if one == arm]
-            end = min(float(series.steps[-1]) for series in own)
-            begin = max(float(series.steps[0]) for series in own)
-            steps = np.linspace(begin, end, 200)
-            values = np.array([np.interp(steps, s.steps, s.values) for s in own])
+        for (arm, own), color in zip(found.items(), COLORS, strict=False):
+            steps, values = on_shared_steps(own)
             axes.plot(steps, values.mean(axis=0), color=color, label=arm)
             if len(own) > 1:
                 low, high = values.min(axis=0), values.max(axis=0)
@@ -296,9 +295,17 @@ def _overlay(name: str, found: Sequence[tuple[str, Series]]) -> Chart:
         axes.set_ylabel(name)
         axes.legend(loc="best")
 
-    several = max(sum(one == arm for one, _ in found) for arm in arms) > 1
+    several = max(map(len, found.values())) > 1
     note = "mean over the runs of an arm, shaded from the lowest to the highest" if several else ""
     return Chart(f"compare-{name.replace('/', '-')}", name, draw, note)
+
+
+def on_shared_steps(own: Sequence[Series]) -> tuple[Numbers, Numbers]:
+    """Return steps that all series cover, and their values there [series, steps]."""
+    end = min(float(series.steps[-1]) for series in own)
+    begin = max(float(series.steps[0]) for series in own)
+    steps = np.linspace(begin, end, 200)
+    return steps, np.array([np.interp(steps, s.steps, s.values) for s in own])
 
 
 def _forest(comparison: Comparison) -> Chart:

@@ -307,7 +307,8 @@ def legend_below(figure: Any, *, most: int = 4) -> None:
     found = [axes.get_legend_handles_labels() for axes in figure.axes]
     handles = [handle for one, _ in found for handle in one]
     labels = [label for _, several in found for label in several]
-    letters = LETTERS_PER_INCH * figure.get_figwidth()
+    # Of a part of a figure as well, which has no width in inches.
+    letters = LETTERS_PER_INCH * figure.bbox.width / figure.dpi
     fitting = int(letters // (max(map(len, labels)) + LETTERS_OF_HANDLE)) if labels else 1
     columns = max(1, min(most, fitting))
     figure.legend(handles, labels, loc="outside lower center", ncols=columns)

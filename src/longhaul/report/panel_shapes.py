@@ -1,8 +1,8 @@
-"""Panels other than lines: stacked shares, matrices, distributions and graphs."""
+"""Panels other than lines: shares, matrices, distributions, boxes, estimates, points, graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from longhaul.core.metrics import Panel
 from longhaul.report.curves import labels_of, legend_below, over_steps, plot_line, small_multiples
 from longhaul.report.run_data import RunData
 from longhaul.report.statistics import Numbers, Row, Series, column, is_number
-from longhaul.report.style import CARD, COLORS, INK
+from longhaul.report.style import CARD, COLORS, INK, thousands
 
 
 def chosen_records(run: RunData, panel: Panel) -> list[Row]:
@@ -53,6 +53,8 @@ def field_of(part: Row, path: str) -> object:
 Draw = Callable[[Any], None]
 MOST_FIGURES = 200
 """Cells of a matrix that have room for their number."""
+LINEAR = 200
+"""Boxes with a number above it have a logarithmic scale beyond 10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,106 @@ def distribution(run: RunData, panel: Panel) -> Sized | None:
         axes.legend(loc="best")
 
     return Sized(draw)
+
+
+def boxes(run: RunData, panel: Panel) -> Sized | None:
+    """Return how to draw lists of numbers as boxes, by name; None if there are none."""
+    name_field, list_field = panel.metrics
+    found = {
+        str(field_of(part, name_field)): numbers
+        for record in chosen_records(run, panel)
+        for part in parts_of(record, panel)
+        if (numbers := numbers_in(field_of(part, list_field)))
+    }
+    return draw_boxes(found, panel.label) if found else None
+
+
+def draw_boxes(found: Mapping[str, Sequence[float]], label: str) -> Sized:
+    """Return how to draw lists of numbers as boxes from quartile to quartile."""
+
+    def draw(figure: Any) -> None:
+        fill_boxes(figure.subplots(), found, label)
+
+    return Sized(draw, (max(3.6, 1.1 * len(found) + 1.6), 3.3))
+
+
+def fill_boxes(axes: Any, found: Mapping[str, Sequence[float]], label: str) -> None:
+    """Draw lists of numbers as boxes into these axes."""
+    places = range(1, len(found) + 1)
+    drawn = axes.boxplot(
+        list(found.values()), positions=list(places), widths=0.55, patch_artist=True,
+        medianprops={"color": INK}, flierprops={"marker": ".", "markersize": 3, "alpha": 0.4},
+    )  # fmt: skip
+    for box, color in zip(drawn["boxes"], COLORS * 4, strict=False):
+        box.set(facecolor=color, alpha=0.6)
+    axes.set_xticks(list(places), [f"{name}\n{len(found[name]):,}" for name in found], fontsize=8)
+    if max(max(numbers) for numbers in found.values()) > LINEAR:
+        axes.set_yscale("symlog", linthresh=10)
+        axes.yaxis.set_major_formatter(thousands)
+    if min(min(numbers) for numbers in found.values()) >= 0:
+        axes.set_ylim(bottom=0)
+    axes.set_ylabel(label)
+
+
+def estimates(run: RunData, panel: Panel) -> Sized | None:
+    """Return how to draw bars with intervals, a field for each thing that is estimated."""
+    name, value, low, high, what = panel.metrics
+    found: dict[str, list[tuple[str, float, float, float]]] = {}
+    for record in chosen_records(run, panel):
+        for part in parts_of(record, panel):
+            numbers = [field_of(part, one) for one in (value, low, high)]
+            if all(is_number(one) for one in numbers):
+                middle, bottom, top = (float(str(one)) for one in numbers)
+                row = (str(field_of(part, name)), middle, bottom, top)
+                found.setdefault(str(field_of(part, what)), []).append(row)
+    if not found:
+        return None
+
+    every = dict.fromkeys(row[0] for rows in found.values() for row in rows)
+    color = dict(zip(every, COLORS * 4, strict=False))
+
+    def draw(figure: Any) -> None:
+        fields = small_multiples(figure, len(found), across=2)
+        for axes, (title, rows) in zip(fields, found.items(), strict=True):
+            names = [row[0] for row in rows]
+            middle = np.array([row[1] for row in rows])
+            ends = np.array([[row[1] - row[2], row[3] - row[1]] for row in rows]).T
+            colors = [color[name] for name in names]
+            axes.bar(names, middle, yerr=ends, color=colors, alpha=0.75, capsize=4)
+            axes.set_title(title, fontsize=8.5, fontweight="normal")
+            axes.tick_params(axis="x", labelsize=8)
+            axes.grid(visible=False, axis="x")
+
+    return Sized(draw, (6.6, 2.6 * -(-len(found) // 2) + 0.3))
+
+
+def scatter(run: RunData, panel: Panel) -> Sized | None:
+    """Return how to draw points in the colors of their groups, None if there are none."""
+    x, y, group = panel.metrics
+    found: dict[str, list[tuple[float, float]]] = {}
+    for record in chosen_records(run, panel):
+        for part in parts_of(record, panel):
+            place = (field_of(part, x), field_of(part, y))
+            if all(is_number(one) for one in place):
+                point = (float(str(place[0])), float(str(place[1])))
+                found.setdefault(str(field_of(part, group)), []).append(point)
+    if not found:
+        return None
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for number, (name, points) in enumerate(found.items()):
+            places = np.array(points)
+            axes.plot(
+                places[:, 0], places[:, 1], "o^"[number // len(COLORS) % 2], linestyle="none",
+                color=COLORS[number % len(COLORS)], markersize=3.2, alpha=0.55, label=name,
+                markeredgewidth=0, rasterized=True,
+            )  # fmt: skip
+        axes.set_xlabel("first component")
+        axes.set_ylabel("second component")
+        legend_below(figure)
+
+    return Sized(draw, (5.6, 4.6))
 
 
 Edge = tuple[str, str, str]

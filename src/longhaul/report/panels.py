@@ -23,15 +23,19 @@ from longhaul.report.curves import (
 from longhaul.report.panel_shapes import (
     Sized,
     area,
+    boxes,
     chosen_records,
     distribution,
+    estimates,
     field_of,
     graph,
     matrix,
     numbers_in,
     overview,
     parts_of,
+    scatter,
 )
+from longhaul.report.panel_tracks import episodes, moments, tracks
 from longhaul.report.run_data import RunData
 from longhaul.report.statistics import Numbers, Row, Series, column, is_number
 from longhaul.report.style import COLORS, FAINT, INK, LIGHT, Chart, thousands
@@ -48,6 +52,12 @@ SHAPES: dict[str, Callable[[RunData, Panel], Sized | None]] = {
     "graph": graph,
     "distribution": distribution,
     "overview": overview,
+    "boxes": boxes,
+    "estimates": estimates,
+    "scatter": scatter,
+    "episodes": episodes,
+    "tracks": tracks,
+    "moments": moments,
 }
 
 
@@ -72,8 +82,8 @@ def panel_chart(run: RunData, panel: Panel) -> Chart | None:
             return _map(run, panel)
         case "bars":
             return _bars(run, panel)
-        case "area" | "matrix" | "graph" | "distribution" | "overview":
-            found = SHAPES[panel.kind](run, panel)
+        case kind:
+            found = SHAPES[kind](run, panel)
             return None if found is None else _chart(panel, found.draw, found.size)
 
 
@@ -102,6 +112,7 @@ def _lines(run: RunData, panel: Panel) -> Chart | None:
         if run.score in panel.metrics:
             plot_goal(axes, run)
         over_steps(axes)
+        _plot_marks(axes, run, panel)
         if panel.limits is not None:
             axes.set_ylim(sensible_limits(panel.limits, [series for _, series in left]))
         if right:
@@ -120,6 +131,15 @@ def _lines(run: RunData, panel: Panel) -> Chart | None:
             axes.set_ylabel(labels[0])
 
     return _chart(panel, draw)
+
+
+def _plot_marks(axes: Any, run: RunData, panel: Panel) -> None:
+    """Draw the panel's levels, and a line at each step where its border metric changed."""
+    for (name, height), style in zip(panel.levels, ("--", ":") * 4, strict=False):
+        axes.axhline(height, color=FAINT, linestyle=style, linewidth=1, label=name)
+    series = column(run.rows, panel.borders)
+    for border in series.steps[1:][np.diff(series.values) != 0]:
+        axes.axvline(border, color=FAINT, linestyle=":", linewidth=1, label="_border")
 
 
 def sensible_limits(limits: tuple[float, float], found: Sequence[Series]) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,10 @@ import numpy as np
 
 from longhaul.report.film import Picture, encode, fit
 from longhaul.report.panels import file_name, panel_chart
+from longhaul.report.pictures import encode_png, read_png
 from longhaul.report.run_data import RunData
 from longhaul.report.statistics import Numbers, column
-from longhaul.report.style import MISSING, Chart, PlotError, laid_out, thousands
+from longhaul.report.style import Chart, laid_out, thousands
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file, storage_errors
 from longhaul.runs.films import keep_film_note
@@ -46,7 +46,7 @@ def keep_snapshots(run: RunDirectory, shots: Sequence[tuple[EpisodeSnapshot, Pic
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for shot, picture in shots:
-            content = _png(fit(picture, columns=SIDE, lines=SIDE // 2))
+            content = encode_png(fit(picture, columns=SIDE, lines=SIDE // 2))
             replace_file(folder / shot.file, content, durable=False)
         index = msgspec.json.format(msgspec.json.encode([shot for shot, _ in shots]), indent=1)
         replace_file(folder / INDEX, index + b"\n", durable=False)
@@ -79,31 +79,12 @@ def snapshot_chart(run: RunData) -> Chart | None:
         for axes in every:
             axes.set_axis_off()
         for axes, (shot, path) in zip(every, shots, strict=False):
-            axes.imshow(_read_png(path), interpolation="antialiased")
+            axes.imshow(read_png(path), interpolation="antialiased")
             title = f"{thousands(shot.env_steps)} steps\n{shot.caption}"
             axes.set_title(title, fontsize=8, fontweight="normal", loc="center")
 
     title = f"Checkpoints after {first.step} steps of the episode with seed {first.seed}"
     return Chart("checkpoint_grid", title, draw, size=(max(1.52 * across, 4.8), 1.9 * down + 0.5))
-
-
-def _image() -> Any:
-    try:
-        from PIL import Image
-    except ModuleNotFoundError:
-        raise PlotError(MISSING) from None
-    return Image
-
-
-def _png(picture: Picture) -> bytes:
-    content = io.BytesIO()
-    _image().fromarray(picture).save(content, "PNG")
-    return content.getvalue()
-
-
-def _read_png(path: Path) -> Picture:
-    with _image().open(path) as found:
-        return np.asarray(found.convert("RGB"))
 
 
 SECONDS_PER_FRAME = 0.4

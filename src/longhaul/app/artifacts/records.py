@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,14 +17,16 @@ from longhaul.app.evaluation.agent import Agent
 from longhaul.app.evaluation.episode_player import Moment, Replay, Scenario
 from longhaul.app.evaluation.evaluate import PlayedCase, played_cases
 from longhaul.app.evaluation.load import Run, load_named
-from longhaul.core.env import Array, Observation
-from longhaul.core.errors import CheckpointError, ConfigError
-from longhaul.core.evaluation import Playback, RunLog, Study
+from longhaul.core.env import Array, Bools, Observation
+from longhaul.core.errors import CheckpointError, ConfigError, EnvError
+from longhaul.core.evaluation import Playback, RunLog, Study, StudyFiles
 from longhaul.core.parts import Recorded, RunListener
 from longhaul.core.settings import Settings, SettingValue
 from longhaul.core.task import Task
 from longhaul.report.film import FilmError, Picture
+from longhaul.report.pictures import encode_png
 from longhaul.report.snapshots import EpisodeSnapshot, keep_snapshots
+from longhaul.report.style import PlotError
 from longhaul.runs.checkpoints.inspect import spread_out
 from longhaul.runs.checkpoints.store import Loaded
 from longhaul.runs.directory import RunDirectory, Status
@@ -100,13 +102,13 @@ def write_records(
     return _write(run.evaluations, task.records(run_log(run, opening, clocks)))
 
 
-def _write(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
+def _write(folder: Path, files: StudyFiles) -> tuple[Path, ...]:
     """Write files into a folder, each completely or not at all."""
-    written = tuple(folder / name for name in texts)
+    written = tuple(folder / name for name in files)
     with storage_errors(folder):
         folder.mkdir(exist_ok=True)
-        for path, text in zip(written, texts.values(), strict=True):
-            replace_file(path, text.encode())
+        for path, content in zip(written, files.values(), strict=True):
+            replace_file(path, content if isinstance(content, bytes) else content.encode())
     return written
 
 
@@ -239,13 +241,11 @@ def study_run(run: Run, checkpoint: str = "latest", episodes: int = EPISODES) ->
     return "\n".join(f"study     {file}" for file in written)
 
 
-def study(
-    agent: Agent, look_into: Study, cases: Sequence[PlayedCase], *, count: int
-) -> dict[str, str]:
+def study(agent: Agent, look_into: Study, cases: Sequence[PlayedCase], *, count: int) -> StudyFiles:
     """Return the task's study of some of these episodes, including the worst and the best."""
     settings = agent.replay_settings
     played = [play_back(agent, case, settings) for case in spread(cases, count)]
-    return dict(look_into(agent.policy, settings, played))
+    return look_into(agent.policy, settings, played)
 
 
 def spread(cases: Sequence[PlayedCase], count: int) -> list[PlayedCase]:
@@ -258,12 +258,14 @@ def spread(cases: Sequence[PlayedCase], count: int) -> list[PlayedCase]:
 def play_back(agent: Agent, case: PlayedCase, settings: Settings) -> Playback:
     """Replay an episode of an evaluation and return it with all observations."""
     seen: list[Observation] = []
+    masks: list[Bools] = []
     moments: list[Moment] = []
     with closing(Replay(case.envs, agent.policy, settings, case.scenario)) as replay:
         for moment in replay.moments():
             moments.append(moment)
             if moment.ending is None:
                 seen.append(replay.observation())
+                masks += [mask for mask in [replay.mask()] if mask is not None]
     actions: list[Array] = [moment.action for moment in moments if moment.action is not None]
     ending = moments[-1].ending
     return Playback(
@@ -275,4 +277,27 @@ def play_back(agent: Agent, case: PlayedCase, settings: Settings) -> Playback:
         action=np.stack(actions),
         value=np.stack([moment.value for moment in moments[:-1]]),
         reward=np.array([moment.reward for moment in moments[1:]], np.float32),
+        mask=np.stack(masks) if masks else None,
+        pictures=lambda steps: _pictures(agent, case, settings, steps),
     )
+
+
+def _pictures(
+    agent: Agent, case: PlayedCase, settings: Settings, steps: Collection[int]
+) -> dict[int, bytes]:
+    """Replay an episode and return what was to be seen before these steps, as PNG.
+
+    Where nothing can be drawn, for want of a library or by the env's nature, there are none.
+    """
+    found = {}
+    with closing(Replay(case.envs, agent.policy, settings, case.scenario)) as replay:
+        for moment in replay.moments():
+            try:
+                picture = replay.picture() if moment.step in steps else None
+                if picture is not None:
+                    found[moment.step] = encode_png(picture)
+            except (EnvError, PlotError):
+                return {}
+            if moment.step >= max(steps, default=0):
+                break
+    return found

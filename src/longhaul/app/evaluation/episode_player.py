@@ -82,6 +82,10 @@ class Replay:
         """Return a copy of what all rows see at present, [rows, ...]."""
         return {name: part.copy() for name, part in self._slots.obs.items()}
 
+    def mask(self) -> Bools | None:
+        """Return a copy of what all rows may choose at present [rows, choices], None if all."""
+        return None if self._slots.mask is None else self._slots.mask.copy()
+
     def close(self) -> None:
         """Free the simulator."""
         self._env.close()

@@ -20,6 +20,7 @@ from longhaul.core.errors import ConfigError
 from longhaul.core.evaluation import RunLog, TrainingSummary
 from longhaul.core.task import Task
 from longhaul.report.comparison import Comparison, Entry, compare_entries, comparison_charts
+from longhaul.report.comparison_sheet import sheet_charts
 from longhaul.report.page import make_comparison
 from longhaul.report.run_data import gather
 from longhaul.report.style import Drawn, PlotError, draw
@@ -204,7 +205,8 @@ def measured_checkpoint(run: RunDirectory) -> str:
 def write_page(comparison: Comparison, changed: dict[str, dict[str, Any]], folder: Path) -> Path:
     """Write the comparison as one page, with curves if plots can be drawn."""
     try:
-        drawn: list[Drawn] = [draw(chart) for chart in comparison_charts(comparison)]
+        charts = (*comparison_charts(comparison), *sheet_charts(comparison))
+        drawn: list[Drawn] = [draw(chart) for chart in charts]
     except PlotError:
         drawn = []
     page = folder / "comparison.html"

@@ -33,8 +33,11 @@ def attended(logits: list[Tensor], values: list[Tensor]) -> Tensor:
     return (weight.unsqueeze(-1) * torch.stack(values)).sum(0)
 
 
-def slow_rule(stream: GraphStream, graph: RuleGraph, number: int, atoms: Tensor) -> Tensor:
-    """Return one rule's embedding, edge by edge as in the definition of graph attention."""
+def slow_rule(
+    stream: GraphStream, graph: RuleGraph, number: int, atoms: Tensor
+) -> tuple[Tensor, dict[str, float]]:
+    """Return one rule's embedding, edge by edge as in the definition of graph attention, and its
+    attention to those of its conditions that are on, as means over heads."""
     rule = graph.rules[number]
     own = stream.operator[graph.rule_operator[number]] + stream.variant[number]
     layer = stream.hear_effects
@@ -54,14 +57,20 @@ def slow_rule(stream: GraphStream, graph: RuleGraph, number: int, atoms: Tensor)
     own = layer.updated(own, attended(logits, values).flatten())
     layer = stream.hear_conditions
     named = ((rule.pre, 0), (rule.context, 1), (rule.forbids, 2))
+    places = [(ATOM_NAMES.index(name), relation) for names, relation in named for name in names]
     seen = [
         (stream.condition[place] + stream.state[int(atoms[place])], relation)
-        for names, relation in named
-        for place in (ATOM_NAMES.index(name) for name in names)
+        for place, relation in places
     ]
     logits = [logit(own, 3)] + [logit(source, relation) for source, relation in seen]
     values = [heads(own)] + [heads(source) for source, _ in seen]
-    return layer.updated(own, attended(logits, values).flatten())
+    shares = torch.softmax(torch.stack(logits), 0).mean(1)[1:].tolist()
+    on = {
+        ATOM_NAMES[place]: share
+        for (place, _), share in zip(places, shares, strict=True)
+        if atoms[place]
+    }
+    return layer.updated(own, attended(logits, values).flatten()), on
 
 
 def test_the_stream_is_the_attention_it_claims_to_be(graph: RuleGraph, stream: GraphStream) -> None:
@@ -72,9 +81,8 @@ def test_the_stream_is_the_attention_it_claims_to_be(graph: RuleGraph, stream: G
         torch.testing.assert_close(other.intent, fast.intent)
         torch.testing.assert_close(other.spread, fast.spread)
         for row, chosen in enumerate(atoms):
-            found = torch.stack(
-                [slow_rule(stream, graph, number, chosen) for number in range(len(graph.rules))]
-            )
+            slow = [slow_rule(stream, graph, number, chosen) for number in range(len(graph.rules))]
+            found = torch.stack([rule for rule, _ in slow])
             match = RuleMatch(graph).double().forward(chosen.unsqueeze(0)).squeeze(0)
             asked = stream.ask(found) / math.sqrt(HEADS) + 2.0 * match.unsqueeze(1)
             heard = [
@@ -83,6 +91,20 @@ def test_the_stream_is_the_attention_it_claims_to_be(graph: RuleGraph, stream: G
             ]
             torch.testing.assert_close(fast.score[row], asked.mean(1))
             torch.testing.assert_close(fast.intent[row], stream.readout(torch.cat(heard)))
+            shown = stream.attention(chosen)
+            torch.testing.assert_close(shown.score, asked.mean(1))
+            torch.testing.assert_close(shown.rules, torch.softmax(asked, 0).mean(1))
+            expected = {
+                (n, name): one for n, (_, on) in enumerate(slow) for name, one in on.items()
+            }
+            edges = zip(
+                stream.condition_rule.tolist(),
+                stream.condition_atom.tolist(),
+                shown.conditions.tolist(),
+                strict=True,
+            )
+            drawn = {(rule, ATOM_NAMES[atom]): one for rule, atom, one in edges if one}
+            assert drawn == pytest.approx(expected)
 
 
 def test_different_atoms_make_different_intents_and_rules_score_differently(

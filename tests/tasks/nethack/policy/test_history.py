@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from longhaul.core.errors import ConfigError
 from longhaul.core.evaluation import RunLog
-from longhaul.tasks.nethack.policy.history import history_records, read_history
+from longhaul.tasks.nethack.policy.history import history_records
 
 NAMES = ("warm-up", "transition", "fine-tune")
 
@@ -45,7 +44,12 @@ def log() -> RunLog:
             "event": "schedule",
             "iteration": 2,
             "moves": [{"setting": "router.temperature", "new": 0.7}],
-        }
+        },
+        {
+            "event": "schedule",
+            "iteration": 4,
+            "moves": [{"setting": "router.temperature_scale", "new": 0.5}],
+        },
     ]
     return RunLog(
         name="made",
@@ -88,38 +92,23 @@ def test_the_log_has_the_known_keys_and_a_row_for_every_episode(made: dict[str, 
 def test_every_episode_tells_the_phase_and_settings_it_was_played_in(made: dict[str, str]) -> None:
     rows = json.loads(made["training_log.json"])["episodes"]
     assert [row["phase"] for row in rows[::4]] == list(NAMES)
-    assert [row["temperature"] for row in rows[::2]] == [1.0, 1.0, 0.7, 0.7, 0.7, 0.7]
+    assert [row["temperature"] for row in rows[::2]] == [1.0, 1.0, 0.7, 0.7, 0.35, 0.35]
     assert rows[0]["end_reason"] == "death"
     assert rows[0]["learning_rate"] == 1e-4
 
 
 def test_phases_are_compared_side_by_side(made: dict[str, str]) -> None:
-    first, _, last = json.loads(made["phases.json"])
+    first, _, last = (json.loads(line) for line in made["phases.jsonl"].splitlines())
     assert (first["phase"], first["episodes"]) == ("warm-up", 4)
+    assert first["scores"] == [10.0, 11.0, 20.0, 21.0]
     assert first["score_mean"] == pytest.approx((10 + 11 + 20 + 21) / 4)
+    score, entropy = first["estimates"]
+    assert (score["phase"], score["figure"], score["value"]) == ("warm-up", "score", 15.5)
+    assert 10 < score["low"] < 15.5 < score["high"] < 21
+    assert entropy["value"] == pytest.approx(1.1)
+    assert (entropy["low"], entropy["high"]) == pytest.approx((1.0, 1.2))
     assert last["alignment_loss_last"] == pytest.approx(1 / 6)
     assert last["shares"] == {"survival": pytest.approx(0.1), "combat": pytest.approx(0.9)}
     table = made["phases.md"].splitlines()
     assert table[2].startswith("| warm-up | 4 | 15.5 |")
     assert len({line.count("|") for line in table}) == 1
-
-
-def test_logs_of_all_layouts_are_read(made: dict[str, str]) -> None:
-    own = read_history(made["training_log.json"])
-    assert own.scores[:3] == (10.0, 11.0, 20.0)
-    assert own.alpha_entropy[0] == pytest.approx(1.2)
-    older = {
-        "episode_rewards": [1.5, 2.5],
-        "episode_lengths": [10, 20],
-        "episode_scores": [3, 4],
-        "best_reward": 2.5,
-        "best_score": 4,
-        "config": {},
-    }
-    nested = {**older, "monitor_metrics": {"alpha_entropy": [1.3, 1.2]}}
-    flat = {**older, "alpha_entropies": [1.3]}
-    assert read_history(json.dumps(nested)).alpha_entropy == (1.3, 1.2)
-    assert read_history(json.dumps(flat)).alpha_entropy == (1.3, None)
-    assert read_history(json.dumps(older)).alpha_entropy == (None, None)
-    with pytest.raises(ConfigError, match="not a training log"):
-        read_history("{}")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,12 +10,17 @@ import pytest
 import torch
 
 from longhaul.core.evaluation import Playback
-from longhaul.tasks.nethack.policy.build import panels
 from longhaul.tasks.nethack.policy.health import SITUATION_NAMES
+from longhaul.tasks.nethack.policy.history import PHASES_FILE
+from longhaul.tasks.nethack.policy.moments import key_moments
 from longhaul.tasks.nethack.policy.options import PolicyOptions
-from longhaul.tasks.nethack.policy.study import ExpertStudy, follow
-from longhaul.tasks.nethack.vocabulary import ACTION_COUNT, ACTIONS
+from longhaul.tasks.nethack.policy.panels import panels
+from longhaul.tasks.nethack.policy.study import ExpertStudy, projection
+from longhaul.tasks.nethack.policy.track import follow
+from longhaul.tasks.nethack.vocabulary import ACTION_COUNT, ACTIONS, ATOM_NAMES
 from tests.tasks.nethack.policy.players import DECLARED, observations, player, rules
+
+NAMES = ("survival", "combat", "exploration", "general")
 
 
 def playback(length: int, seed: int) -> Playback:
@@ -36,7 +43,8 @@ def playback(length: int, seed: int) -> Playback:
 @pytest.fixture(scope="module")
 def made() -> dict[str, str]:
     episodes = [playback(length, seed) for seed, length in enumerate((90, 130, 75))]
-    return dict(ExpertStudy(rules())(player(), DECLARED, episodes))
+    files = ExpertStudy(rules())(player(), DECLARED, episodes)
+    return {name: content for name, content in files.items() if isinstance(content, str)}
 
 
 def rows(text: str) -> list[dict[str, Any]]:
@@ -84,6 +92,67 @@ def test_steps_tell_what_was_seen_and_done(made: dict[str, str]) -> None:
     told = rows(made["steps.jsonl"])
     assert [row["step"] for row in told] == list(range(130))
     assert all(row["action"] in ACTIONS and len(row["weights"]) == 4 for row in told)
+    for row in told:
+        assert list(row["chances"]) == list(ACTIONS)
+        assert sum(row["chances"].values()) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_chances_are_those_under_the_mask() -> None:
+    episode = playback(6, 4)
+    mask = np.zeros((6, 1, ACTION_COUNT), np.bool_)
+    mask[:, :, [2, 5]] = True
+    free, held = (
+        follow(player(), DECLARED, one).chances for one in (episode, replace(episode, mask=mask))
+    )
+    assert (free > 0).all()
+    assert (held[:, [2, 5]] > 0).all()
+    np.testing.assert_allclose(held[:, [2, 5]].sum(1), 1.0, atol=1e-6)
+
+
+def test_a_projection_keeps_what_varies_most() -> None:
+    rng = np.random.default_rng(3)
+    wide, narrow = rng.normal(0, 5, 300), rng.normal(0, 1, 300)
+    points = np.zeros((300, 6), np.float32)
+    points[:, 4], points[:, 1] = wide, narrow
+    points[:, 0] = rng.normal(0, 0.01, 300)
+    found = projection(points)
+    assert abs(np.corrcoef(found[:, 0], wide)[0, 1]) > 0.99
+    assert abs(np.corrcoef(found[:, 1], narrow)[0, 1]) > 0.99
+    assert abs(np.corrcoef(found[:, 0], found[:, 1])[0, 1]) < 1e-3
+    np.testing.assert_array_equal(found, projection(points))
+
+
+def test_all_experts_are_projected_for_the_same_states(made: dict[str, str]) -> None:
+    outputs, intents = rows(made["expert-outputs.jsonl"]), rows(made["intents.jsonl"])
+    assert len(intents) == 90 + 130 + 75
+    assert len(outputs) == 4 * len(intents)
+    assert {row["expert"] for row in outputs[:4]} == set(NAMES)
+    assert [row["situation"] for row in outputs[::4]] == [row["situation"] for row in intents]
+
+
+def test_moments_have_a_picture_and_what_the_graph_attended_to() -> None:
+    policy = player()
+    asked: list[int] = []
+
+    def pictures(steps: Collection[int]) -> dict[int, bytes]:
+        asked.extend(steps)
+        return {step: b"png" for step in steps if step != asked[0]}
+
+    track = follow(policy, DECLARED, replace(playback(60, 2), pictures=pictures))
+    files = dict(key_moments(track, policy, rules()))
+    found = rows(str(files.pop("moments.jsonl")))
+    assert [row["step"] for row in found] == sorted(set(track.alpha.argmax(0).tolist()))
+    assert found[0]["picture"] == "", "what cannot be drawn is missing"
+    assert [row["picture"] for row in found[1:]] == [f"evaluations/{name}" for name in files]
+    for row in found:
+        ends = {end["name"] for end in row["ends"]}
+        there = {name for name, on in zip(ATOM_NAMES, track.atoms[row["step"]], strict=True) if on}
+        assert len(ends) == 8
+        assert {link["to"] for link in row["links"]} <= ends
+        assert {link["from"] for link in row["links"]} <= there
+        assert 0 < sum(link["weight"] for link in row["links"]) < 1
+        shares = [end["share"] for end in row["ends"]]
+        assert shares == sorted(shares, reverse=True)
 
 
 def test_operators_are_ranked_by_how_often_they_hold(made: dict[str, str]) -> None:
@@ -93,7 +162,7 @@ def test_operators_are_ranked_by_how_often_they_hold(made: dict[str, str]) -> No
 
 
 def test_every_panel_of_records_reads_a_file_of_the_study(made: dict[str, str]) -> None:
-    for panel in panels(("survival", "combat", "exploration", "general")):
-        if panel.records.endswith(".jsonl"):
+    for panel in panels(NAMES):
+        if panel.records.endswith(".jsonl") and not panel.records.endswith(PHASES_FILE):
             row = rows(made[panel.records.removeprefix("evaluations/")])[0]
             assert set(panel.metrics) <= set(row)

@@ -15,12 +15,15 @@ from longhaul.app.artifacts.records import study_run
 from longhaul.app.build.config import SessionOptions
 from longhaul.app.build.sources import ConfigSources, resolve
 from longhaul.app.evaluation.load import Run
+from longhaul.app.experiments.compare import compare_runs
 from longhaul.app.session.run import run_session
 from longhaul.app.session.start import begin_run
 from longhaul.core.control import Progress
 from longhaul.engine.stop import Until
 from longhaul.report.page import write_plots
+from longhaul.report.pictures import read_png
 from longhaul.report.run_data import gather
+from longhaul.report.style import Chart, laid_out
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.logs.jsonl import read_rows
 from longhaul.runs.reader import read_metrics
@@ -79,7 +82,7 @@ def test_a_short_run_passes_through_all_phases(tmp_path: Path) -> None:
     assert {row["curriculum/phases_phase"] for row in found} == {1.0, 2.0, 3.0}
     assert all(row["train/aux_alignment"] > 0 for row in found)
     assert all(row["fault/skipped_updates"] == 0 for row in found)
-    phases = json.loads((run.evaluations / "phases.json").read_text())
+    phases = read_rows(run.evaluations / "phases.jsonl").rows
     assert [phase["phase"] for phase in phases] == ["warm-up", "transition", "fine-tune"]
 
 
@@ -187,23 +190,81 @@ def test_alignment_is_live_and_falls_within_two_minutes(
     assert last < 0.8 * first
 
 
+FIGURES: dict[int, tuple[str, ...]] = {
+    # Training curves: return, score with its mean of fifty, entropy with ln 4 and ln 2, borders of
+    # phases, boxes by phase.
+    1: ("training-game-by-game", "entropy-of-the-experts-weights", "scores-by-phase"),
+    # Bars of three phases; their table is evaluations/phases.md.
+    2: ("phases",),
+    # Comparison of two arms: curves; gains, distributions, lengths, boxes, thresholds; usage,
+    # situations and switches of the experts. Its table is on the page.
+    3: (
+        "compare-rollout-ep_rew_mean",
+        "compare-eval-score",
+        "compare-sheet",
+        "compare-leading-expert",
+        "compare-routing-by-situation",
+        "compare-policy-expert_switches",
+    ),
+    # Effect of the manager: alignment and semantic loss, degree of alignment.
+    4: ("rules-and-router", "likeness-of-experts"),
+    # Use of experts over time, and share of the leading one.
+    5: ("expert-weights", "leading-expert"),
+    # Routing of one episode with atoms, actions and values.
+    6: ("routing-over-one-episode",),
+    # From scene to expert.
+    7: ("routing-by-situation", "routing-by-atom"),
+    # Chances of actions step by step, and each expert's profile.
+    8: ("chances-of-actions-over-one-episode", "what-each-expert-does"),
+    # Attention over the graph at key moments with their screens.
+    9: ("what-the-graph-attends-to", "operator-scores"),
+    # Projection of what experts answer, and of intents, for the same states.
+    10: ("answers-of-the-experts-projected", "intents-projected"),
+    # Likeness of every two experts.
+    11: ("likeness-of-experts-pair-by-pair",),
+    # Health.
+    12: ("health",),
+    # Bars of an ablation with intervals.
+    13: ("compare-bars",),
+}
+"""The figures of section 9.6 of the study's specification, and the pictures that show each."""
+
+
+def drawn_fields(chart: Chart) -> int:
+    """Return in how many axes of a chart something is drawn."""
+    with laid_out(chart) as figure:
+        return sum(
+            bool(axes.lines or axes.patches or axes.images or axes.collections)
+            for axes in figure.axes
+        )
+
+
 @pytest.mark.slow
-def test_every_figure_is_drawn_from_a_run_of_twenty_games(tmp_path: Path) -> None:
-    run = trained(
-        tmp_path, *scaled(20, 100, 4), "evaluate.final_episodes=4", "options.eval_episodes=4"
+def test_every_figure_is_drawn_from_a_run_of_twenty_games(
+    tmp_path: Path,
+) -> None:
+    assert list(FIGURES) == list(range(1, 14))
+    measured = (
+        "evaluate.final_episodes=4",
+        "options.eval_episodes=4",
+        "evaluate.every_iterations=4",
     )
-    study_run(Run(run), episodes=3)
-    drawn = {one.chart.name for one in write_plots(gather(run.path))}
-    assert drawn >= {
-        "expert-weights",
-        "leading-expert",
-        "entropy-of-the-experts-weights",
-        "rules-and-router",
-        "routing-by-situation",
-        "routing-by-atom",
-        "routing-over-one-episode",
-        "likeness-of-experts-pair-by-pair",
-        "what-each-expert-does",
-        "operator-scores",
-        "scores-beside-players-that-learned-nothing",
-    }
+    shape = (*scaled(20, 100, 4), *measured, "evaluate.num_envs=4")
+    runs = [
+        trained(tmp_path, *shape, f"name={mode}", f"options.phases.mode={mode}")
+        for mode in ("baseline", "manager")
+    ]
+    for run in runs:
+        study_run(Run(run), episodes=3)
+    made = {one.chart.name: one for one in write_plots(gather(runs[1].path))}
+    page = compare_runs([run.path for run in runs]).page
+    for number, names in FIGURES.items():
+        for name in names:
+            folder = page.parent if name.startswith("compare-") else runs[1].plots
+            picture = read_png(folder / f"{name}.png")
+            assert picture.std() > 5, f"figure {number}: {name} is blank"
+            if name in made:
+                assert drawn_fields(made[name].chart) > 0, f"figure {number}: {name}"
+    moments = list(read_rows(runs[1].evaluations / "moments.jsonl").rows)
+    assert moments
+    assert all((runs[1].path / row["picture"]).is_file() for row in moments)

@@ -66,6 +66,15 @@ class Voices:
     adds: Tensor  # [P, D + H + H * H], to numerators, denominators and, of heads, products
 
 
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Where attention goes for one set of atoms, as means over heads."""
+
+    conditions: Tensor  # [E], of each edge's rule to its condition, 0 if that is off
+    rules: Tensor  # [R], of the intent
+    score: Tensor  # [R], of each rule
+
+
 class _Listening(nn.Module):
     """The weights of one attention layer: projection, source and target vectors, edge biases."""
 
@@ -141,6 +150,21 @@ class GraphStream(nn.Module):
 
     def terms(self) -> GraphTerms:
         """Return what has to be worked out once for these weights."""
+        rules, own, heard, off, on, at_loop = self._listened()
+        rule = self.condition_rule
+        off_message, on_message = off.unsqueeze(-1) * heard[0], on.unsqueeze(-1) * heard[1]
+        base_message = (at_loop.unsqueeze(-1) * own).index_add(0, rule, off_message)
+        return GraphTerms(
+            identity=rules,
+            base_norm=at_loop.index_add(0, rule, off),
+            norm=on - off,
+            base_message=base_message.flatten(1),
+            message=(on_message - off_message).flatten(1),
+        )
+
+    def _listened(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Return the rules [R, D], what they and their edges offer [R, H, d], [2, E, H, d], and the
+        weights of edges that are off and on [E, H] and of self-loops [R, H], as exponentials."""
         layer = self.hear_conditions
         rules = self._informed_rules()
         own = layer.split(rules)  # [R, H, d]
@@ -158,17 +182,19 @@ class GraphStream(nn.Module):
         highest = _highest(logits, loop, self.condition_rule).detach()
         off, on = (logits - highest[self.condition_rule]).exp()
         at_loop = (loop - highest).exp()
-        heard = values[:, self.condition_atom]  # [2, E, H, d]
-        off_message, on_message = off.unsqueeze(-1) * heard[0], on.unsqueeze(-1) * heard[1]
-        rule = self.condition_rule
-        base_message = (at_loop.unsqueeze(-1) * own).index_add(0, rule, off_message)
-        return GraphTerms(
-            identity=rules,
-            base_norm=at_loop.index_add(0, rule, off),
-            norm=on - off,
-            base_message=base_message.flatten(1),
-            message=(on_message - off_message).flatten(1),
-        )
+        return rules, own, values[:, self.condition_atom], off, on, at_loop
+
+    @torch.no_grad()
+    def attention(self, atoms: Tensor) -> Attention:
+        """Return where attention goes for one set of atoms [C], 0 or 1 as floats."""
+        *_, off, on, at_loop = self._listened()
+        there = atoms[self.condition_atom].unsqueeze(1)  # [E, 1]
+        weight = torch.where(there > 0, on, off)
+        total = at_loop.index_add(0, self.condition_rule, weight)
+        to_conditions = (weight / total[self.condition_rule]).mean(1) * there.squeeze(1)
+        voices = self.voices(self.patterns.forward(atoms.unsqueeze(0))[0])
+        voice = voices.adds[:, self.outputs : self.outputs + self.heads]  # [R, H]
+        return Attention(to_conditions, (voice / voice.sum(0)).mean(1), voices.asked)
 
     def _informed_rules(self) -> Tensor:
         """Return [R, D], rules that know their operator and have heard of their effects."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from longhaul.core.errors import ConfigError
 from longhaul.core.evaluation import Records, Row, RunLog
+from longhaul.core.seeds import Seeds
+from longhaul.core.statistics import mean_interval
 from longhaul.tasks.nethack.policy.health import INFORMATION, STEP_ENTROPY
-from longhaul.tasks.nethack.policy.options import LEARNING_RATE, TEMPERATURE
+from longhaul.tasks.nethack.policy.options import LEARNING_RATE, TEMPERATURE, TEMPERATURE_SCALE
 from longhaul.tasks.nethack.policy.phases import METRIC
 
 LOG_FILE = "training_log.json"
-PHASES_FILE = "phases.json"
+PHASES_FILE = "phases.jsonl"
 PHASES_TABLE = "phases.md"
 SHARES = "policy/expert_share/"
 WEIGHTS = "policy/expert_weight/"
@@ -30,7 +30,7 @@ def history_records(log: RunLog, names: Sequence[str]) -> Records:
     phases = phase_rows(log, names)
     return {
         LOG_FILE: json.dumps(training_log(log, names)) + "\n",
-        PHASES_FILE: json.dumps(phases, indent=1) + "\n",
+        PHASES_FILE: "".join(json.dumps(phase) + "\n" for phase in phases),
         PHASES_TABLE: phase_table(phases),
     }
 
@@ -62,7 +62,7 @@ def training_log(log: RunLog, names: Sequence[str]) -> dict[str, Any]:
         "episodes": [
             {
                 "phase": _phase_name(row, names),
-                "temperature": settings.get(int(episode["iteration"]), {}).get(TEMPERATURE.name),
+                "temperature": _temperature(settings.get(int(episode["iteration"]), {})),
                 "learning_rate": settings.get(int(episode["iteration"]), {}).get(LEARNING_RATE),
                 "end_reason": episode["reason"],
                 **episode.get("metrics", {}),
@@ -71,6 +71,14 @@ def training_log(log: RunLog, names: Sequence[str]) -> dict[str, Any]:
             for episode, row in zip(episodes, own, strict=True)
         ],
     }
+
+
+def _temperature(settings: Mapping[str, Any]) -> float | None:
+    """Return what the router's logits were divided by, None where it is not known."""
+    if TEMPERATURE.name not in settings:
+        return None
+    scale = settings.get(TEMPERATURE_SCALE.name, TEMPERATURE_SCALE.default)
+    return float(settings[TEMPERATURE.name]) * float(scale)
 
 
 def _score(episode: Row) -> float:
@@ -95,14 +103,35 @@ def phase_rows(log: RunLog, names: Sequence[str]) -> list[dict[str, Any]]:
     for name in dict.fromkeys(phase_of.values()):
         own = [row for row in log.metrics if phase_of[int(row["iteration"])] == name]
         episodes = [e for e in log.episodes() if phase_of.get(int(e["iteration"])) == name]
-        found.append({"phase": name, **dict(_phase_figures(own, episodes))})
+        figures = list(_estimates(name, own, episodes))
+        found.append({"phase": name, **dict(_phase_figures(own, episodes)), "estimates": figures})
     return found
+
+
+def _estimates(
+    phase: str, rows: Sequence[Row], episodes: Sequence[Row]
+) -> Iterator[dict[str, Any]]:
+    """Yield means with their 95 % intervals, of games and of iterations as if each were drawn
+    alone."""
+    measured = (
+        ("score", [_score(episode) for episode in episodes]),
+        (
+            "entropy of a step's weights",
+            [float(r[STEP_ENTROPY]) for r in rows if STEP_ENTROPY in r],
+        ),
+    )
+    for what, numbers in measured:
+        if numbers:
+            mean = statistics.fmean(numbers)
+            low, high = mean_interval(numbers, Seeds(0).generator("nethack", "bootstrap"))
+            yield {"phase": phase, "figure": what, "value": mean, "low": low, "high": high}
 
 
 def _phase_figures(rows: Sequence[Row], episodes: Sequence[Row]) -> Iterator[tuple[str, Any]]:
     scores = [_score(episode) for episode in episodes]
     yield "iterations", len(rows)
     yield "episodes", len(episodes)
+    yield "scores", scores
     if scores:
         yield "score_mean", statistics.fmean(scores)
         yield "score_median", statistics.median(scores)
@@ -154,33 +183,3 @@ def phase_table(phases: Sequence[Mapping[str, Any]]) -> str:
         lines.append(f"| {' | '.join(cells)} |")
         lines.append(f"| | {shares} |" + " |" * (len(titles) - 2))
     return "\n".join(lines) + "\n"
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeHistory:
-    """The episodes of a training log of any writer; missing values are None."""
-
-    scores: tuple[float, ...]
-    rewards: tuple[float, ...]
-    lengths: tuple[int, ...]
-    alpha_entropy: tuple[float | None, ...]
-
-
-def read_history(text: str) -> EpisodeHistory:
-    """Return the episodes of a `training_log.json`, of ours or of the older layouts."""
-    try:
-        found = json.loads(text)
-        scores, rewards = found["episode_scores"], found["episode_rewards"]
-        lengths = found["episode_lengths"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"not a training log: {error!r}") from error
-    monitor = found.get("monitor_metrics", {})
-    # Older readers disagreed about the name, and about where it is.
-    entropy = monitor.get("alpha_entropy") or found.get("alpha_entropies") or []
-    entropy = [*entropy, *[None] * (len(scores) - len(entropy))]
-    return EpisodeHistory(
-        tuple(map(float, scores)),
-        tuple(map(float, rewards)),
-        tuple(map(int, lengths)),
-        tuple(entropy[: len(scores)]),
-    )

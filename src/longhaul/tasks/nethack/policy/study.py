@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from longhaul.core.evaluation import Playback, Records
+from longhaul.core.evaluation import Playback, StudyFiles
 from longhaul.core.policy import Policy
 from longhaul.core.settings import Settings
 from longhaul.tasks.nethack.policy import health as losses
@@ -22,63 +21,26 @@ from longhaul.tasks.nethack.policy.health import (
     mutual_information,
     purity,
 )
-from longhaul.tasks.nethack.policy.network import ExpertPolicy
+from longhaul.tasks.nethack.policy.moments import key_moments
+from longhaul.tasks.nethack.policy.network import FARTHEST, ExpertPolicy
+from longhaul.tasks.nethack.policy.track import Floats, Integers, Track, follow
 from longhaul.tasks.nethack.rules import RuleGraph
-from longhaul.tasks.nethack.vocabulary import ATOM_BITS
 
 FEWEST_STEPS = 10
 """Steps in which an atom or a situation must have held to be reported."""
 MOST_OPERATORS = 25
-STRETCHES = 60
-"""Into how many an episode is cut for the map of its routing."""
+SHARED_STATES = 400
+"""States, of all episodes, that the projections show."""
 
 SITUATIONS_FILE = "expert-situations.jsonl"
 ATOMS_FILE = "expert-atoms.jsonl"
 LIKENESS_FILE = "expert-likeness.jsonl"
 ACTIONS_FILE = "expert-actions.jsonl"
 OPERATORS_FILE = "operators.jsonl"
-ROUTING_FILE = "routing.jsonl"
+OUTPUTS_FILE = "expert-outputs.jsonl"
+INTENTS_FILE = "intents.jsonl"
 STEPS_FILE = "steps.jsonl"
 SUMMARY_FILE = "specialization.json"
-
-Floats = NDArray[np.float32]
-Integers = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Track:
-    """One episode and what the network thought in each of its T steps."""
-
-    played: Playback
-    atoms: NDArray[np.uint8]  # [T, C]
-    alpha: Floats  # [T, K]
-    situation: Integers  # [T]
-    score: Floats  # [T, R], of each rule
-    match: Floats  # [T, R]
-    likeness: Floats  # [T, K, K]
-    shares: Floats  # [T, K, A], what each expert would do
-
-    @property
-    def leading(self) -> Integers:
-        """[T], the expert that weighs most."""
-        return np.asarray(self.alpha.argmax(1))
-
-
-@torch.no_grad()
-def follow(policy: ExpertPolicy, settings: Settings, played: Playback) -> Track:
-    """Return what the network thought in an episode of an env with one row."""
-    obs = {name: torch.from_numpy(part[:, 0]) for name, part in played.obs.items()}
-    thought = policy.think(obs, settings)
-    return Track(
-        played=played,
-        atoms=played.obs[ATOM_BITS][:, 0],
-        alpha=thought.alpha.numpy(),
-        situation=policy.situations.forward(obs[ATOM_BITS]).numpy(),
-        score=thought.spoken.score.numpy(),
-        match=policy.graph.patterns.match(obs[ATOM_BITS].float()).numpy(),
-        likeness=losses.similarity(thought.expert_logits).numpy(),
-        shares=torch.softmax(thought.expert_logits, 2).numpy(),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +49,9 @@ class ExpertStudy:
 
     graph: RuleGraph
 
-    def __call__(self, policy: Policy, settings: Settings, played: Sequence[Playback]) -> Records:
+    def __call__(
+        self, policy: Policy, settings: Settings, played: Sequence[Playback]
+    ) -> StudyFiles:
         """Return the files about these episodes."""
         assert isinstance(policy, ExpertPolicy), "the task builds no other"
         names = policy.expert_names
@@ -100,8 +64,10 @@ class ExpertStudy:
             LIKENESS_FILE: _lines(likeness(tracks, names)),
             ACTIONS_FILE: _lines(by_action(tracks, names, policy.choice_names)),
             OPERATORS_FILE: _lines(operators(tracks, self.graph)),
-            ROUTING_FILE: _lines(routing(tracks[-1], names)),
+            OUTPUTS_FILE: _lines(projected_outputs(tracks, names)),
+            INTENTS_FILE: _lines(projected_intents(tracks)),
             STEPS_FILE: _lines(steps(middle, policy, self.graph.atom_names)),
+            **key_moments(middle, policy, self.graph),
         }
 
 
@@ -189,7 +155,8 @@ def by_action(
     tracks: Sequence[Track], names: Sequence[str], choices: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     """Yield how likely each expert takes each action, mean over the steps."""
-    mean = np.concatenate([track.shares for track in tracks]).mean(0)
+    logits = torch.from_numpy(np.concatenate([track.logits for track in tracks]))
+    mean = torch.softmax(logits, 2).mean(0).numpy()
     for expert, name in enumerate(names):
         for action, word in enumerate(choices):
             yield {"action": word, "expert": name, "share": float(mean[expert, action])}
@@ -216,12 +183,43 @@ def operators(tracks: Sequence[Track], graph: RuleGraph) -> list[dict[str, Any]]
     return found[:MOST_OPERATORS]
 
 
-def routing(track: Track, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the experts' mean weights in the stretches of one episode."""
-    for part in np.array_split(np.arange(len(track.alpha)), min(STRETCHES, len(track.alpha))):
-        for expert, name in enumerate(names):
-            weight = float(track.alpha[part, expert].mean())
-            yield {"expert": name, "step": int(part[0]), "weight": weight}
+def _shared(tracks: Sequence[Track], parts: Sequence[Floats]) -> tuple[Floats, Integers]:
+    """Return the parts of some steps of all episodes, evenly spread, and their situations."""
+    every, situation = np.concatenate(parts), np.concatenate([one.situation for one in tracks])
+    chosen = np.linspace(0, len(every) - 1, min(SHARED_STATES, len(every))).astype(np.int64)
+    return every[chosen], situation[chosen]
+
+
+def projection(points: Floats) -> Floats:
+    """Return points [N, D] on their two principal components, [N, 2]."""
+    centered = points - points.mean(0)
+    _, _, axes = np.linalg.svd(centered, full_matrices=False)
+    # The sign of a component is arbitrary: let its largest part be positive.
+    signs = np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(1)])
+    return np.asarray(centered @ (axes * signs[:, None])[:2].T, np.float32)
+
+
+def projected_outputs(tracks: Sequence[Track], names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield where each expert's answer to each of the shared states lies, of all their answers."""
+    logits, situation = _shared(tracks, [track.logits for track in tracks])
+    # A softmax is the same whatever is added to all logits.
+    logits = logits.clip(-FARTHEST, FARTHEST)
+    answers = (logits - logits.mean(2, keepdims=True)).reshape(-1, logits.shape[2])
+    for place, (x, y) in enumerate(projection(answers)):
+        state, expert = divmod(place, len(names))
+        kind = SITUATION_NAMES[int(situation[state])]
+        yield {"x": float(x), "y": float(y), "expert": names[expert], "situation": kind}
+
+
+def projected_intents(tracks: Sequence[Track]) -> Iterator[dict[str, Any]]:
+    """Yield where the intent of each of the shared states lies, and its situation."""
+    intents, situation = _shared(tracks, [track.intent for track in tracks])
+    for (x, y), kind in zip(projection(intents), situation, strict=True):
+        yield {"x": float(x), "y": float(y), "situation": SITUATION_NAMES[int(kind)]}
+
+
+def _rounded(names: Sequence[str], values: Floats) -> dict[str, float]:
+    return {name: round(float(one), 4) for name, one in zip(names, values, strict=True)}
 
 
 def steps(
@@ -238,6 +236,7 @@ def steps(
             "reward": float(played.reward[step]),
             "situation": SITUATION_NAMES[int(track.situation[step])],
             "expert": names[int(track.leading[step])],
-            "weights": [round(float(one), 4) for one in track.alpha[step]],
+            "weights": _rounded(names, track.alpha[step]),
+            "chances": _rounded(policy.choice_names, track.chances[step]),
             "atoms": [name for name, on in zip(atom_names, track.atoms[step], strict=True) if on],
         }
