@@ -31,14 +31,14 @@ STUDIED = (
         ("step", "weights", "action", "atoms", "value"),
         "tracks",
         records=f"evaluations/{study.STEPS_FILE}",
-        note="of the episodes played again the middle one by score; dark: weight 1, or it holds",
+        note="of the episodes played again the middle one by score; dark: high, or it holds",
     ),
     Panel(
         "Chances of actions over one episode",
         ("step", "chances"),
         "tracks",
         records=f"evaluations/{study.STEPS_FILE}",
-        note="how likely each action was, under the mask; dark: certain",
+        note="how likely each action was, under the mask; the darker, the likelier",
     ),
     Panel(
         "What the graph attends to",
