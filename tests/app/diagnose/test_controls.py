@@ -44,6 +44,15 @@ NUDGE = (
     '[{kind="nudge", name="entropy", setting="learn.ent_coef", metric="train/entropy_loss",'
     " band=[-0.1, 0.0], limits=[0.001, 0.1], window=4}]"
 )
+COST = '[{kind="ramp", name="cost", setting="chase.step_cost", start=0.01, end=0.5}]'
+"""Of every step: the rollout under way depends on the settings it began with."""
+DIVERGING = (
+    "learn.learning_rate=1e38",
+    "learn.minibatch_size=8",
+    "learn.max_bad_updates=1",
+    "learn.max_bad_rollouts=1000",
+)
+"""Every rollout is rolled back, which the guard counts."""
 
 
 def controls(task: str, *overrides: str) -> Controls:
@@ -90,6 +99,18 @@ def test_a_part_whose_loss_changes_nothing_is_reported() -> None:
     assert found.parts("the same") == ("collector: settings that act",), found.as_text()
     assert "nothing depended on collector: settings that act" in found.as_text()
     assert "collector: weights that act" in found.parts("different")
+
+
+def test_the_settings_that_act_are_missed_where_rewards_depend_on_them() -> None:
+    found = controls("probe:chase", *EVERYTHING, "collect.overlap=true", f"schedule={COST}")
+    assert "collector: settings that act" in found.parts("different"), found.as_text()
+    # Priorities of the replay matter in the run above.
+    assert found.parts("the same") == ("replay: priorities",), found.as_text()
+
+
+def test_the_counts_of_the_guard_are_missed_where_updates_failed() -> None:
+    found = controls(CARTPOLE, *DIVERGING)
+    assert "learner: guard" in found.parts("different"), found.as_text()
 
 
 @pytest.mark.thorough

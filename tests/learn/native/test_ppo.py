@@ -116,6 +116,18 @@ def test_a_saved_learner_continues_bit_for_bit() -> None:
     assert_bit_equal(first.state_dict(), second.state_dict())
 
 
+def test_an_update_that_overflows_leaves_nothing_behind() -> None:
+    config = replace(CONFIG, max_bad_updates=1, max_bad_rollouts=100)
+    learner, fresh = make(NativePPO, SEPARATE, config), make(NativePPO, SEPARATE, config)
+    settings = settings_for(config)
+    rollout = SEPARATE.rollout(learner.policy, settings, seed=0)
+    overflowing = settings_for(replace(config, learning_rate=1e38))
+    assert learner.update(rollout, overflowing)["fault/rollbacks"] == 1.0
+    fresh.load_state_dict(learner.state_dict())
+    assert learner.update(rollout, settings) == fresh.update(rollout, settings)
+    assert_bit_equal(learner.state_dict(), fresh.state_dict())
+
+
 def test_a_step_that_is_not_finite_is_skipped_and_named_as_in_torch() -> None:
     config = replace(CONFIG, normalize_advantage=False, max_bad_updates=50)
     torchs, native, settings = both(SEPARATE, config)

@@ -124,6 +124,15 @@ class NativeNetwork:
         self._size += _filled(shape[0])
         return place
 
+    def clear(self) -> None:
+        """Fill all arrays with zeros.
+
+        An update that overflows leaves NaN in the padding. Every later one would then be redone in
+        torch, which rounds differently, until the run is resumed.
+        """
+        for array in (*self.flat, *self.work):
+            array.fill(0)
+
     def read(self, kind: str, tensors: Mapping[str, Tensor]) -> None:
         """Copy tensors of parameters into a flat array."""
         for name, part in self.parts(kind):

@@ -145,6 +145,7 @@ class NativePPO(PPO):
         if self._is_inside:
             return
         adam = self.optimizer.adam
+        self.network.clear()
         self.network.read("weights", adam.parameters)
         self.network.read("exp_avg", adam.exp_avg)
         self.network.read("exp_avg_sq", adam.exp_avg_sq)
