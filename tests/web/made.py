@@ -18,6 +18,7 @@ from longhaul.core.system import boot_id
 from longhaul.runs.directory import RunDirectory, Status, begin_record, create_run, write_status
 from longhaul.web.files import open_runs_folder
 from longhaul.web.guard import AccessRules
+from longhaul.web.patience import USUAL, Patience
 from longhaul.web.run_index import RunIndex
 from longhaul.web.server import make_server
 
@@ -177,12 +178,15 @@ def served(
     rules: AccessRules | None = None,
     port: int = 0,
     zoo: Sequence[Mapping[str, Any]] = (),
+    patience: Patience = USUAL,
 ) -> Iterator[Site]:
     """Serve a folder of runs from a thread for as long as the block lasts."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
-    server = make_server(RunIndex(open_runs_folder(root)), rules or AccessRules(), zoo)
+    server = make_server(
+        RunIndex(open_runs_folder(root)), rules or AccessRules(), zoo, patience=patience
+    )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

@@ -38,7 +38,9 @@ def test_a_run_past_its_end_is_done_and_an_unknown_end_is_unknown() -> None:
     assert seconds_left(RunLength(1000), beat(fps=1.0), Progress()) is None
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff", b"a = [", b'total_timesteps = "many"'])
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff", b"a = [", b"a." * 200_000 + b"a = 1", b'total_timesteps = "many"']
+)
 def test_a_damaged_config_has_no_end(content: bytes) -> None:
     assert read_length(content) == RunLength()
 

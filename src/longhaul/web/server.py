@@ -17,6 +17,7 @@ from longhaul.core.errors import ConfigError
 from longhaul.web.files import open_runs_folder
 from longhaul.web.guard import LOOPBACK, AccessRules, host_name
 from longhaul.web.pages import make_app
+from longhaul.web.patience import USUAL, Patience, with_deadlines
 from longhaul.web.run_index import RunIndex
 
 SHORTEST_TOKEN = 16
@@ -63,18 +64,23 @@ def serve(service: Service, notify: Callable[[Address], None]) -> None:
 
 
 def make_server(
-    index: RunIndex, rules: AccessRules, zoo: Sequence[Mapping[str, Any]] = ()
+    index: RunIndex,
+    rules: AccessRules,
+    zoo: Sequence[Mapping[str, Any]] = (),
+    *,
+    patience: Patience = USUAL,
 ) -> uvicorn.Server:
     """Return a server without logs and version headers that ends its streams on exit."""
     server: uvicorn.Server
     config = uvicorn.Config(
         make_app(index, rules, zoo, is_over=lambda: server.should_exit),
-        http="h11",
+        http=with_deadlines(patience),
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
+        limit_concurrency=patience.most_connections,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     server = uvicorn.Server(config)
