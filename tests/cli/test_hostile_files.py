@@ -148,6 +148,13 @@ RUN: dict[str, Attack] = {
     "a huge record": lambda run: sparse(run.record),
     "a deep config": lambda run: run.config.write_bytes(b"a = " + nested("[", "]")),
     "a huge config": lambda run: sparse(run.config),
+    "a config with an endless name": lambda run: run.config.write_text("a." * DEEP + "a = 1"),
+    "a config with an endless table": lambda run: run.config.write_text(
+        "[" + "'a' . " * DEEP + '"a"]'
+    ),
+    "a config of endless keys": lambda run: run.config.write_text(
+        "".join(f"a{number} = 1\n" for number in range(DEEP))
+    ),
 }
 UNUSED = {"a log outside", "endless settings"}
 """Attacks by entries that are never used as they are."""
@@ -179,6 +186,8 @@ def test_a_hostile_record_or_config_is_refused(run: RunDirectory, attack: str) -
         ("a deep state", "resume", 5),
         ("a link for a part", "evaluate", 2),
         ("a deep config", "resume", 2),
+        ("a config with an endless name", "resume", 2),
+        ("a config with an endless table", "evaluate", 2),
         ("a huge record", "report", 2),
     ],
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
+import tomllib
 import typing
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -17,6 +19,28 @@ from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.metrics import key_suggestion
 
 C = TypeVar("C")
+
+LARGEST_TOML = 1 << 20
+"""Characters; no config has a tenth of it."""
+DEEPEST_NAME = 64
+"""Parts of a dotted name. Reading one takes time by the square of its parts: 200,000, 69 s."""
+_PART_OF_NAME = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+_DEEP_NAME = re.compile(rf"(?:\.[ \t]*+{_PART_OF_NAME}[ \t]*+){{{DEEPEST_NAME}}}")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the values of a TOML text; one made to take forever is refused as invalid."""
+    if len(text) > LARGEST_TOML:
+        raise tomllib.TOMLDecodeError(f"it has {len(text):,} characters; no config is that long")
+    if found := _DEEP_NAME.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise tomllib.TOMLDecodeError(
+            f"line {line} holds a name of more than {DEEPEST_NAME} parts; no config is that deep"
+        )
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("its values are nested too deeply") from None
 
 
 def convert(values: Mapping[str, Any], kind: type[C], *, where: str = "") -> C:

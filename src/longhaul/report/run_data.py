@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,9 +10,11 @@ from typing import Any
 
 import msgspec
 
+from longhaul.core.config import parse_toml
 from longhaul.core.metrics import Panel
 from longhaul.report.statistics import Row, is_number
 from longhaul.runs.directory import RunDirectory
+from longhaul.runs.durable import read_small
 from longhaul.runs.logs.jsonl import read_rows
 from longhaul.runs.reader import (
     CheckpointEntry,
@@ -156,13 +157,13 @@ def _read_json(path: Path) -> dict[str, Any] | None:
 
 def _read_bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_small(path)
     except OSError:
         return b""
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return parse_toml(read_small(path).decode())
     except (OSError, ValueError):
         return {}

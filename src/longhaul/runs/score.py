@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from longhaul.core.config import parse_toml
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.durable import replace_file, storage_errors
 
@@ -124,8 +124,8 @@ def read_measure(panels: bytes, config: bytes) -> Measure:
     except (msgspec.DecodeError, RecursionError):
         shown = _Panels()
     try:
-        own = msgspec.convert(tomllib.loads(config.decode()), _Config).evaluate.suite
-    except (msgspec.ValidationError, ValueError, RecursionError):
+        own = msgspec.convert(parse_toml(config.decode()), _Config).evaluate.suite
+    except (msgspec.ValidationError, ValueError):
         own = ""
     return Measure(shown.score, shown.target, own or shown.suite)
 

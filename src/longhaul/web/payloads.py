@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from longhaul.core.config import flatten
+from longhaul.core.config import flatten, parse_toml
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.films import film_caption, parse_film_notes
 from longhaul.runs.reader import RunState, read_checkpoints
@@ -206,8 +205,8 @@ def configs_payload(index: RunIndex, runs: Sequence[str]) -> dict[str, Any]:
 def read_config(directory: RunDirectory) -> dict[str, str]:
     """Return a run's config with dotted keys, values as they are written in TOML."""
     try:
-        values = flatten(tomllib.loads((read_small(directory.config) or b"").decode()))
-    except (ValueError, RecursionError):
+        values = flatten(parse_toml((read_small(directory.config) or b"").decode()))
+    except ValueError:
         return {}
     return {
         key: value if isinstance(value, str) else _written(value) for key, value in values.items()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
 
+from longhaul.core.config import parse_toml
 from longhaul.core.control import Progress, RunLength
 from longhaul.runs.directory import RunDirectory, Status
 from longhaul.runs.logs.follow import LogFollower, Row, only, signature
@@ -222,6 +222,6 @@ def seconds_left(length: RunLength, beat: Beat, progress: Progress) -> float | N
 def read_length(config: bytes) -> RunLength:
     """Return the training length of a config; empty if it is damaged."""
     try:
-        return msgspec.convert(tomllib.loads(config.decode()), RunLength)
-    except (msgspec.ValidationError, ValueError, RecursionError):
+        return msgspec.convert(parse_toml(config.decode()), RunLength)
+    except (msgspec.ValidationError, ValueError):
         return RunLength()

@@ -22,7 +22,7 @@ from longhaul.app.build.config import (
     with_starts,
 )
 from longhaul.app.build.sb3_config import from_sb3, is_sb3
-from longhaul.core.config import convert, flatten, merge, unflatten, value_words
+from longhaul.core.config import convert, flatten, merge, parse_toml, unflatten, value_words
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.plugins import load_entry
 from longhaul.learn.config import config_class, foreign_keys
@@ -255,12 +255,12 @@ def read_preset(kind: TaskKind, task: str, preset: str) -> dict[str, Any]:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the values of a TOML file."""
     try:
-        return tomllib.loads(read_small(path).decode())
+        return parse_toml(read_small(path).decode())
     except FileNotFoundError:
         raise ConfigError(f"config file {str(path)!r} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"config file {str(path)!r} cannot be read: {error}") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"config file {str(path)!r} is not valid TOML: {error}") from None
 
 

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.config import convert
+from longhaul.core.config import convert, parse_toml
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.evaluation import Records
 from longhaul.core.metrics import Panel
@@ -214,7 +214,7 @@ def _incidence(names: Sequence[Sequence[str]], vocabulary: Sequence[str]) -> Bit
 def parse_rules(text: str, *, source: str = "the rules") -> RuleGraph:
     """Return the graph of a TOML text whose shape is valid; `lint` checks its content."""
     try:
-        values = tomllib.loads(text)
+        values = parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source}: not a TOML file: {error}") from None
     try:
