@@ -217,3 +217,33 @@ def test_a_signal_to_an_ending_command_does_not_change_its_exit_code() -> None:
         assert process.stdout.readline() == b"ending\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 2
+
+
+SLOW_IMPORT = """
+import pathlib, time
+pathlib.Path({reached!r}).touch()
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_command_is_imported_ends_it_by_its_code(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    modules, reached, runs = tmp_path / "modules", tmp_path / "reached", tmp_path / "runs"
+    modules.mkdir()
+    (modules / "typer.py").write_text(SLOW_IMPORT.format(reached=str(reached)))
+    with subprocess.Popen(
+        [sys.executable, "-m", "longhaul", "train", CARTPOLE, "--runs-root", str(runs)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(modules), *sys.path])},
+    ) as process:
+        try:
+            wait_until(reached.exists, process)
+            code, said = end(process, number)
+        finally:
+            process.kill()
+    assert code == CODES[number]
+    assert said == ""
+    assert not runs.exists()
