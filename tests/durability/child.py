@@ -1,7 +1,7 @@
-"""A process that trains when asked and dies where asked; it forks so that torch is imported once.
+"""A process that works when asked and dies where asked; it forks so that torch is imported once.
 
-Reads lines of JSON, one `Order` each, and forks a child for it: the child does what `longhaul
-train` does, and every change of a file below the runs' root passes through `native/files.c`. The
+Reads lines of JSON, one `Order` each, and forks a child for it: the child does what a command
+does, and every change of a file below the runs' root passes through `native/files.c`. The
 answer is the child's exit status. A child that is to die does so before or after one named change,
 by SIGKILL. A recording child writes every change, its bytes included, into a journal.
 """
@@ -27,14 +27,8 @@ from types import FrameType
 from typing import IO
 
 import longhaul
-from longhaul.app.build.config import SessionOptions
-from longhaul.app.build.sources import ConfigSources, resolve
-from longhaul.app.session.run import run_session
-from longhaul.app.session.start import start_or_resume
-from longhaul.core.control import Progress
-from longhaul.core.settings import Settings
-from longhaul.runs.recorder import Recorder
 from tests.durability import native
+from tests.durability.doing import do
 from tests.durability.power import Change
 
 BEFORE, AFTER, FAILED = range(3)
@@ -78,12 +72,13 @@ class Order:
 
     root: str
     """The folder that is watched; the runs are in `runs` inside it."""
-    task: str
-    overrides: tuple[str, ...]
+    workload: str
     kill: tuple[str, int, int] | None = None
     journal: str = ""
     points: str = ""
     """A file for the names of the points that were passed, in order."""
+    notes: str = ""
+    """A file for what the work began with and what it saved."""
     bug: bool = False
     """Plant a bug: folders are not synced."""
 
@@ -96,6 +91,7 @@ class Eye:
         self._seen: Counter[str] = Counter()
         self._journal = open_to_append(order.journal)
         self._points = open_to_append(order.points)
+        self._notes = open_to_append(order.notes)
         self._count = 0
         self._lock = threading.Lock()
         self._watch = WATCHER(self.see)  # kept, because C holds only its address
@@ -122,9 +118,15 @@ class Eye:
                 os.kill(os.getpid(), signal.SIGKILL)
             if moment == AFTER and self._journal is not None:
                 content = ctypes.string_at(place, length) if op == b"write" else b""
-                self.note(Change(op.decode(), path.decode(), other.decode(), length, at, content))
+                self.write(Change(op.decode(), path.decode(), other.decode(), length, at, content))
 
-    def note(self, change: Change) -> None:
+    def note(self, word: str, done: int) -> None:
+        """Write how far the work has come beside the changes of files."""
+        self.write(Change(word, str(done), "", 0, 0))
+        if self._notes is not None:
+            os.write(self._notes, f"{word} {done}\n".encode())
+
+    def write(self, change: Change) -> None:
         """Write one change into the journal."""
         if self._journal is not None:
             head = {**asdict(change), "content": len(change.content)}
@@ -155,45 +157,24 @@ def point_name(op: str, path: str, frame: FrameType | None, root: str) -> str:
             if not doing and not code.co_filename.endswith(LOW):
                 doing = code.co_qualname
         frame = frame.f_back
-    stage = next((stage for function, stage in STAGES if function in names), "beside")
     below = path[len(root) + 1 :].split("/", 3)
+    of = below[2].rpartition(".")[2] if len(below) > 2 else ""
+    if of in ("explore", "search"):
+        stage = of
+    else:
+        stage = next((stage for function, stage in STAGES if function in names), "beside")
     file = below[3] if len(below) > 3 else "/".join(("runs", "TASK", "RUN")[: len(below)])
     file = re.sub(r"[0-9a-f]{32}", "*", file)
     file = re.sub(r"\d+", "#", file)
     return f"{stage}: {doing}: {op} {file}"
 
 
-def train(order: Order) -> int:
-    """Do what the command does, under the eye."""
+def work(order: Order) -> int:
+    """Do what the command does, under the eye; return its exit code."""
     eye = Eye(order)
-    save = Recorder.checkpoint
-
-    def save_and_note(recorder: Recorder, progress: Progress, settings: Settings) -> Path:
-        path = save(recorder, progress, settings)
-        eye.note(Change("saved", str(path), "", 0, 0))
-        return path
-
-    Recorder.checkpoint = save_and_note  # type: ignore[assignment,method-assign]
-    try:
-        return train_watched(order, eye)
-    finally:
-        Recorder.checkpoint = save  # type: ignore[method-assign]
-
-
-def train_watched(order: Order, eye: Eye) -> int:
-    """Start or continue the run, and train it to its end."""
-    config = resolve(ConfigSources(order.task, overrides=order.overrides))
     if order.journal or order.points or order.kill:
         eye.open()
-    root = Path(order.root) / "runs"
-    start = start_or_resume(config, root, choice="auto", notify=lambda line: None)
-    if start.is_over:
-        return 0
-    outcome = run_session(
-        start.directory, start.config, SessionOptions(quiet=True), task=start.task
-    )
-    eye.note(Change("finished", str(start.directory.path), "", 0, 0))
-    return outcome.exit_code
+    return do(order.workload, Path(order.root), eye.note)
 
 
 def files_only(sync: Callable[[int], None]) -> Callable[[int], None]:
@@ -207,23 +188,22 @@ def files_only(sync: Callable[[int], None]) -> Callable[[int], None]:
 
 
 def serve() -> None:
-    """Fork a child for every order, after a first training that imports everything."""
-    warm = False
+    """Fork a child for every order; before the first of a kind, import everything by doing it."""
+    warm = set[str]()
     for line in sys.stdin:
         read = json.loads(line)
-        kill = None if read["kill"] is None else tuple(read["kill"])
-        order = Order(**{**read, "overrides": tuple(read["overrides"]), "kill": kill})
-        if not warm:
+        order = Order(**{**read, "kill": None if read["kill"] is None else tuple(read["kill"])})
+        if order.workload not in warm:
             with TemporaryDirectory() as folder:
-                train(replace(order, root=folder, kill=None, journal="", points=""))
-            warm = True
+                work(replace(order, root=folder, kill=None, journal="", points="", notes=""))
+            warm.add(order.workload)
         pid = os.fork()
         if pid == 0:
             code = 1
             if order.bug:
                 os.fsync = files_only(os.fsync)  # type: ignore[assignment]
             try:
-                code = train(order)
+                code = work(order)
             except Exception as error:  # noqa: BLE001 - the answer says that it failed
                 sys.stderr.write(f"{type(error).__name__}: {error}\n")
                 sys.stderr.flush()
@@ -243,7 +223,7 @@ class Children:
         self._stdout = stdout
         self._errors = errors
 
-    def train(self, order: Order) -> int:
+    def work(self, order: Order) -> int:
         """Return the exit status of a child that did this."""
         self._stdin.write(json.dumps(asdict(order)) + "\n")
         self._stdin.flush()

@@ -1,6 +1,7 @@
 """Trains one run in many surroundings and compares bits.
 
-`python -m tests.durability.elastic` prints a table. A cell is `equal` if logs and weights are byte
+`python -m tests.durability.elastic` prints a table; `--ray` adds a collector on a Ray cluster of
+this machine, which takes most of a minute to start. A cell is `equal` if logs and weights are byte
 for byte those of the first run, `refused` if longhaul says in words that it would be another run,
 and `different` otherwise.
 """
@@ -49,6 +50,14 @@ SMALL = (
 """Five rows: sums over so few depend on the number of threads."""
 WORKERS = ("gym:CartPole-v1", "env.runtime=processes", "collect.overlap=true")
 BATCH = ("probe:chase",)
+CLUSTER = ("gym:CartPole-v1", "collect.overlap=true")
+ON_RAY = (
+    "cluster.address=local",
+    "cluster.collectors=1",
+    "cluster.quorum=1",
+    "cluster.start_seconds=600",
+)
+"""One collector; on a busy machine Ray needs minutes to start it."""
 COMPARED = ("metrics.jsonl", "episodes.jsonl", "events.jsonl", "learner.safetensors")
 """The state of the environments is written differently by each runtime."""
 
@@ -89,18 +98,31 @@ def whole(folder: Path, base: tuple[str, ...], change: str, expected: Digest) ->
     return Cell(base[0], change, "equal" if found == expected else "different")
 
 
+def apart(folder: Path, given: tuple[str, ...], variables: dict[str, str]) -> Digest:
+    """Train in a process with these environment variables."""
+    place = Path(tempfile.mkdtemp(dir=folder))
+    command = [sys.executable, "-m", "tests.durability.elastic", "--train", str(place), *given]
+    subprocess.run(command, check=True, cwd=ROOT, env=variables)
+    (run,) = (RunDirectory(path.parent) for path in place.glob("*/*/*/run.json"))
+    return digest(run)
+
+
 def surrounded(folder: Path, base: tuple[str, ...], variable: str, expected: Digest) -> Cell:
     """Train in a process with another `OMP_NUM_THREADS`."""
     name = "OMP_NUM_THREADS"
     variables = {key: value for key, value in os.environ.items() if key != name}
     if variable:
         variables[name] = variable
-    place = Path(tempfile.mkdtemp(dir=folder))
-    command = [sys.executable, "-m", "tests.durability.elastic", "--train", str(place), *base]
-    subprocess.run(command, check=True, cwd=ROOT, env=variables)
-    (run,) = (RunDirectory(path.parent) for path in place.glob("*/*/*/run.json"))
-    found = "equal" if digest(run) == expected else "different"
-    return Cell(base[0], f"{name} {variable or 'unset'}", found)
+    found = apart(folder, (*base, "env.processes.workers=1"), variables)
+    change = f"{name} {variable or 'unset'}"
+    return Cell(base[0], change, "equal" if found == expected else "different")
+
+
+def on_ray(folder: Path) -> Cell:
+    """Train with the only collector on a Ray cluster that begins and ends with the run."""
+    expected = digest(train(folder, *CLUSTER))
+    found = apart(folder, (*CLUSTER, *ON_RAY), dict(os.environ))
+    return Cell(CLUSTER[0], "one collector on Ray", "equal" if found == expected else "different")
 
 
 def stopped(folder: Path, base: tuple[str, ...]) -> RunDirectory:
@@ -182,13 +204,16 @@ def main() -> None:
     """Train and print, or train one run for a parent."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--train", nargs="+", metavar=("FOLDER", "TASK"))
+    parser.add_argument("--ray", action="store_true", help="also on a Ray cluster")
     given = parser.parse_args()
     if given.train:
         folder, task, *overrides = given.train
-        train(Path(folder), task, *overrides, "env.processes.workers=1")
+        train(Path(folder), task, *overrides)
         return
     with tempfile.TemporaryDirectory(prefix="longhaul-elastic-", dir=scratch()) as name:
         found = list(cells(Path(name)))
+        if given.ray:
+            found.append(on_ray(Path(name)))
     sys.stdout.write(f"{table(found)}\n")
     sys.exit(any(cell.found == "different" for cell in found))
 

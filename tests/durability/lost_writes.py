@@ -1,8 +1,9 @@
-"""Cuts the power of a recorded training at many moments and lets each remainder go on.
+"""Cuts the power of a recorded command at many moments and lets each remainder go on.
 
 `python -m tests.durability.lost_writes --cuts 300` prints what became of every kind of cut. A run
 must go on from the last checkpoint it had reported as saved, or a newer one, and end as the
-undisturbed run, or say what was lost.
+undisturbed run, or say what was lost. `--workload` chooses the command; the cuts are shared out
+among all by default.
 """
 
 from __future__ import annotations
@@ -18,9 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longhaul.app.build.text import columns
-from longhaul.runs.checkpoints.inspect import checkpoint_order
-from longhaul.runs.directory import RunDirectory
-from longhaul.runs.logs.jsonl import Row, read_rows
 from tests.durability.child import Children, Order, children, read_journal
 from tests.durability.digests import differing
 from tests.durability.power import (
@@ -32,7 +30,7 @@ from tests.durability.power import (
     scratch,
     write_tree,
 )
-from tests.durability.workload import SHORT, TASK, outcome, runs_in
+from tests.durability.workload import WORKLOADS
 
 LOSSES: tuple[Loss, ...] = ("everything", "some", "nothing")
 SAID = (2, 5)
@@ -44,6 +42,7 @@ EQUAL = "as the undisturbed run"
 class Cut:
     """One power cut and what became of the run; `verdict` begins with WRONG if it is silent."""
 
+    workload: str
     after: int
     op: str
     loss: Loss
@@ -59,22 +58,25 @@ class Cut:
 class Recording:
     """The journal of an undisturbed run and its outcome."""
 
+    workload: str
     changes: list[Change]
     top: str
     outcome: dict[str, str]
 
 
-def record(crew: Children, folder: Path, *, bug: bool = False) -> Recording:
-    """Train once, undisturbed, and return the journal of every change."""
-    top, journal = folder / "recorded", folder / "journal"
+def record(
+    crew: Children, folder: Path, workload: str = "simple", *, bug: bool = False
+) -> Recording:
+    """Work once, undisturbed, and return the journal of every change."""
+    top, journal = folder / f"recorded-{workload}", folder / f"journal-{workload}"
     top.mkdir()
-    code = crew.train(Order(str(top), TASK, SHORT, journal=str(journal), bug=bug))
+    code = crew.work(Order(str(top), workload, journal=str(journal), bug=bug))
     if code:
-        raise RuntimeError(f"the recorded training ended with {code}: {crew.last_error()}")
+        raise RuntimeError(f"the recorded {workload} ended with {code}: {crew.last_error()}")
     changes = list(read_journal(journal))
     if disk_after(changes, str(top)).after_power_cut("nothing", random.Random(0)) != read_tree(top):
         raise RuntimeError("the journal does not give the files that are there")
-    return Recording(changes, str(top), outcome(runs_in(top)[-1]))
+    return Recording(workload, changes, str(top), WORKLOADS[workload].outcome(top))
 
 
 def cut_power(
@@ -91,42 +93,39 @@ def cut_power(
             tree = disk.after_power_cut(loss, random.Random(f"{seed} {moment}"))
             write_tree(tree, world)
             verdict = go_on(crew, world, recording, recording.changes[:moment])
-            cuts.append(Cut(moment, recording.changes[moment - 1].op, loss, verdict))
+            op = recording.changes[moment - 1].op
+            cuts.append(Cut(recording.workload, moment, op, loss, verdict))
             shutil.rmtree(world)
     return cuts
 
 
 def go_on(crew: Children, world: Path, recording: Recording, past: Sequence[Change]) -> str:
     """Start the same command on what is left and return what became of it."""
-    before = sum(len(sessions_of(run)) for run in runs_in(world))
-    code = crew.train(Order(str(world), TASK, SHORT))
+    notes = world.with_name("notes")
+    notes.unlink(missing_ok=True)
+    code = crew.work(Order(str(world), recording.workload, notes=str(notes)))
     if code:
         said = crew.last_error()
         return f"said, exit {code}" if code in SAID and said else f"WRONG: exit {code}: {said}"
-    runs = runs_in(world)
-    if different := differing(recording.outcome, outcome(runs[-1])):
+    if different := differing(recording.outcome, WORKLOADS[recording.workload].outcome(world)):
         return f"WRONG: {', '.join(different)} differ"
-    if sum(len(sessions_of(run)) for run in runs) == before:
-        return EQUAL  # it was finished
-    if any(change.op == "finished" for change in past):
-        return "WRONG: a finished run was trained again"
-    saved = [Path(change.path).name for change in past if change.op == "saved"]
-    resumed = Path(sessions_of(runs[-1])[-1].get("checkpoint", ""))
-    if saved and checkpoint_order(Path(saved[-1])) > checkpoint_order(resumed):
-        return f"WRONG: {saved[-1]} was saved and is lost"
+    began, saved_again = None, False
+    for word, done in (line.split() for line in notes.read_text().splitlines()):
+        began = int(done) if word == "began" and began is None else began
+        saved_again |= word == "saved"
+    if saved_again and any(change.op == "finished" for change in past):
+        return "WRONG: what was finished was done again"
+    saved = [int(change.path) for change in past if change.op == "saved"]
+    if saved and began is not None and saved[-1] > began:
+        return f"WRONG: {saved[-1]} was saved, and it went on from {began}"
     return EQUAL
-
-
-def sessions_of(run: RunDirectory) -> list[Row]:
-    """Return what each session of the run began with."""
-    return [row for row in read_rows(run.sessions).rows if row["event"] in ("started", "resumed")]
 
 
 def table(cuts: Sequence[Cut]) -> str:
     """Return the number of cuts by what was lost and what became of them."""
-    found = Counter((cut.loss, cut.verdict) for cut in cuts)
-    rows = [(loss, verdict, str(count)) for (loss, verdict), count in sorted(found.items())]
-    return columns(rows, header=("lost of what was not synced", "the run", "cuts"))
+    found = Counter((cut.workload, cut.loss, cut.verdict) for cut in cuts)
+    rows = [(*names, str(count)) for names, count in sorted(found.items())]
+    return columns(rows, header=("workload", "lost of what was not synced", "the run", "cuts"))
 
 
 def main() -> None:
@@ -134,18 +133,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cuts", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workload", action="append", choices=WORKLOADS, help="default: all")
     given = parser.parse_args()
+    workloads = given.workload or list(WORKLOADS)
+    cuts: list[Cut] = []
     with tempfile.TemporaryDirectory(prefix="longhaul-power-", dir=scratch()) as name:
         folder = Path(name)
         with children(folder) as crew:
-            recording = record(crew, folder)
-            cuts = cut_power(
-                crew, folder, recording, moments(recording, given.cuts, given.seed), given.seed
-            )
+            for workload in workloads:
+                recording = record(crew, folder, workload)
+                chosen = moments(recording, given.cuts // len(workloads), given.seed)
+                cuts += cut_power(crew, folder, recording, chosen, given.seed)
     sys.stdout.write(f"{table(cuts)}\n{len(cuts)} cuts, {sum(c.is_wrong for c in cuts)} wrong\n")
     for cut in cuts:
         if cut.is_wrong:
-            sys.stdout.write(f"after {cut.after} ({cut.op}), lost {cut.loss}: {cut.verdict}\n")
+            sys.stdout.write(
+                f"{cut.workload}, after {cut.after} ({cut.op}), lost {cut.loss}: {cut.verdict}\n"
+            )
     sys.exit(any(cut.is_wrong for cut in cuts))
 
 

@@ -112,6 +112,8 @@ class Disk:
                 self._file(change.path).later.append((change.offset, None))
             case "fsync":
                 self._find(change.path).sync()
+            case "symlink":  # of a lock, of which only the name counts
+                self._folder(change.path).later.append((_name(change.path), File()))
             case "mkdir":
                 self._folder(change.path).later.append((_name(change.path), Folder()))
             case "unlink" | "rmdir":

@@ -17,8 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,13 +26,24 @@ from typing import Any
 import psutil
 
 from longhaul.core.errors import ResourceError
-from longhaul.runs.directory import RunDirectory, Status, list_run_directories
+from longhaul.runs.directory import RunDirectory, Status
 from longhaul.runs.logs.jsonl import iterate_rows
 from longhaul.runs.monitor.heartbeat import read_beat
 from tests.durability import native
 from tests.durability.digests import differing, run_digest
 from tests.durability.paced_cartpole import CLOCK, DIALS, ID, PACE, SLOW, open_dials
 from tests.durability.soak_report import summary
+from tests.durability.soak_system import (
+    files_below,
+    fill,
+    is_alive,
+    mapped_names,
+    names_in_memory,
+    only_run,
+    send,
+    use,
+    words,
+)
 
 ROOT = Path(__file__).parents[2]
 CONFIG = Path(__file__).with_name("soak.toml")
@@ -45,7 +55,6 @@ GRACE_SECONDS = 600.0
 """How long the run may take to finish once the faults have stopped."""
 LINGER_SECONDS = 20.0
 """How long a worker may outlive its trainer."""
-SHARED = Path("/dev/shm")
 ENDS_TRAINER = (
     "kill trainer",
     "kill trainer and worker",
@@ -53,8 +62,8 @@ ENDS_TRAINER = (
     "interrupt trainer",
 )
 ENDINGS = (0, 130, 143)
-STARTING_SECONDS = 10.0
-"""How long Python may take to start; until then a signal ends it by itself."""
+EARLY_ENDINGS = (-signal.SIGINT, -signal.SIGTERM, 1)
+"""By a signal while Python itself starts, before a line of ours: excused if no file was touched."""
 MOST_UNEXPECTED = 5
 FULL = ResourceError.exit_code
 KINDS = (
@@ -78,11 +87,17 @@ class Soak:
     iterations: int
     random: random.Random = field(init=False)
     trainer: subprocess.Popen[bytes] | None = None
-    doomed: list[tuple[float, psutil.Process]] = field(default_factory=list)
+    doomed: list[tuple[float, psutil.Process, subprocess.Popen[bytes]]] = field(
+        default_factory=list
+    )
+    """Processes of a trainer that was ended: when they must be gone, and the trainer."""
     undo: list[tuple[float, Callable[[], Any]]] = field(default_factory=list)
     """What ends a fault that lasts: when, and what to call."""
     killed: bool = False
-    started: float = 0.0
+    is_asked: bool = False
+    """Whether the trainer was sent a signal that asks it to stop."""
+    found: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The run's files when the trainer was started."""
     unexpected: int = 0
     disk_full_until: float = 0.0
 
@@ -96,6 +111,7 @@ class Soak:
         self.dials = open_dials(self.folder / "dials")
         self.dials[:] = 0.0
         self.has_disk = False
+        self.foreign = names_in_memory()
 
     @property
     def elapsed(self) -> float:
@@ -142,6 +158,7 @@ class Soak:
 
     def start(self, root: Path) -> None:
         """Start the trainer."""
+        self.found = files_below(root)
         variables = {**os.environ, DIALS: str(self.folder / "dials")}
         if native.compiler():
             variables["LD_PRELOAD"] = str(native.library("clock"))
@@ -153,7 +170,7 @@ class Soak:
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
             )
-        self.killed, self.started = False, time.monotonic()
+        self.killed = self.is_asked = False
         self.write("start", pid=self.trainer.pid)
 
     def workers(self) -> list[psutil.Process]:
@@ -169,8 +186,10 @@ class Soak:
         below = self.workers()
         workers = [one for one in below if words(one)[1:2] == ["-c"]]
         if kind in ENDS_TRAINER:
-            self.doomed += [(time.monotonic() + LINGER_SECONDS, one) for one in below]
+            due = time.monotonic() + LINGER_SECONDS
+            self.doomed += [(due, one, self.trainer) for one in below]
         self.killed = self.killed or kind.startswith("kill trainer")
+        self.is_asked = self.is_asked or kind in ("terminate trainer", "interrupt trainer")
         some = self.random.sample(workers, min(1, len(workers)))
         trainer = [psutil.Process(self.trainer.pid)]
         seconds = 0.0
@@ -250,7 +269,9 @@ class Soak:
             )
             beat = read_beat(run.heartbeat)
             facts["iteration"] = None if beat is None else beat.progress.iteration
-        facts["shared"] = len(list(SHARED.glob("*")))
+        new = names_in_memory() - self.foreign
+        facts["shared"], facts["shared_names"] = len(new), sorted(new)[:20]
+        facts["mapped"] = mapped_names([self.trainer.pid, *(one.pid for one in self.workers())])
         self.write("sample", **facts)
 
     def look_after(self, root: Path) -> int | None:
@@ -259,9 +280,14 @@ class Soak:
         for due, end in [one for one in self.undo if one[0] <= now]:
             end()
             self.undo.remove((due, end))
-        for due, process in [one for one in self.doomed if one[0] <= now]:
-            self.doomed.remove((due, process))
-            if is_alive(process):
+        for doomed in [one for one in self.doomed if one[0] <= now]:
+            self.doomed.remove(doomed)
+            _, process, trainer = doomed
+            if not is_alive(process):
+                continue
+            if trainer.poll() is None:  # it is stopped, or saves what it has
+                self.doomed.append((now + LINGER_SECONDS, process, trainer))
+            else:
                 self.write("orphan", pid=process.pid, command=words(process))
         code = None if self.trainer is None else self.trainer.poll()
         if self.trainer is not None and code is None:
@@ -271,7 +297,7 @@ class Soak:
                 code in ENDINGS
                 or (code == -signal.SIGKILL and self.killed)
                 or (code == FULL and now < self.disk_full_until)
-                or (code < 0 and now - self.started < STARTING_SECONDS)
+                or (code in EARLY_ENDINGS and self.is_asked and files_below(root) == self.found)
             )
             self.write("end", code=code, expected=excused)
             self.unexpected += not excused
@@ -317,58 +343,6 @@ class Soak:
         if self.random.random() < 0.2:
             return self.random.uniform(0.0, 5.0)
         return self.random.expovariate(1.0 / self.gap_seconds)
-
-
-def only_run(root: Path, *, at_least: int = 1) -> Any:
-    """Return the run below a folder; None if there may be none and is none."""
-    found = [run for task in root.glob("gym-*") for run in list_run_directories(task)]
-    if not at_least <= len(found) <= 1:
-        raise RuntimeError(f"{root} holds {len(found)} runs")
-    return found[0] if found else None
-
-
-def fill(ballast: Path) -> None:
-    """Leave no byte on the disk."""
-    with ballast.open("ab", buffering=0) as file:
-        for size in (1 << 20, 4096, 1):
-            with suppress(OSError):
-                while file.write(bytes(size)) == size:
-                    pass
-
-
-def send(processes: Sequence[psutil.Process], number: int) -> None:
-    """Send a signal to those that still live."""
-    for process in processes:
-        try:
-            process.send_signal(number)
-        except psutil.Error:
-            continue
-
-
-def words(process: psutil.Process) -> list[str]:
-    """Return a process's command line; none if it is gone."""
-    try:
-        return list(process.cmdline())
-    except psutil.Error:
-        return []
-
-
-def is_alive(process: psutil.Process) -> bool:
-    """Whether it runs; a zombie does not."""
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return False
-
-
-def use(process: psutil.Process) -> dict[str, int]:
-    """Return memory, descriptors and threads of a process."""
-    with process.oneshot():
-        return {
-            "rss": process.memory_info().rss,
-            "descriptors": process.num_fds(),
-            "threads": process.num_threads(),
-        }
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
         columns([(end, str(count)) for end, count in endings.most_common()], header=("end", "")),
         columns(growth(of["sample"]), header=("", "first", "last", "growth per hour")),
         f"{len(of['start'])} starts, {len(of['orphan'])} processes that outlived their trainer",
+        in_memory(of["sample"]),
         "equal to the undisturbed run, byte for byte"
         if result["equal"]
         else f"NOT equal: {', '.join(result['problems'])}",
@@ -35,6 +36,16 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
 
 
 EVENTS = ("fault", "end", "sample", "start", "orphan", "result")
+
+
+def in_memory(samples: Sequence[dict[str, Any]]) -> str:
+    """Return what came into /dev/shm since the start, by anyone, and what was ours."""
+    new = sorted({name for row in samples for name in row.get("shared_names", ())})
+    ours = sorted({name for row in samples for name in row.get("mapped", ())})
+    return (
+        f"new names in /dev/shm, whoever made them: {', '.join(new) or 'none'}; "
+        f"mapped by the trainer or a worker: {', '.join(ours) or 'none'}"
+    )
 
 
 def growth(samples: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str]]:
@@ -59,7 +70,7 @@ def growth(samples: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str]]
         sizes = [(row["elapsed"], row[name] / 1024) for row in samples if name in row]
         found.append(trend(name.replace("_bytes", " KB"), sizes))
     shared = [(row["elapsed"], float(row["shared"])) for row in samples]
-    return [*found, trend("names in /dev/shm", shared)]
+    return [*found, trend("new names in /dev/shm", shared)]
 
 
 def trend(name: str, points: Sequence[tuple[float, float]]) -> tuple[str, str, str, str]:

@@ -1,9 +1,10 @@
-"""Kills a training at every point where it changes a file, once and twice in a row.
+"""Kills a command at every point where it changes a file, once and twice in a row.
 
 `python -m tests.durability.sweep` finds the points by watching one undisturbed run: each is a
 stage, a function of longhaul, an operation and a file. A kill is a SIGKILL right before or right
 after the operation. The second kill hits a change that the recovery makes. Every run must then end
-as the undisturbed one.
+as the undisturbed one. `--workload` chooses what is killed: trainings of several kinds, `explore`,
+or `search`, of which the points are those of its own files.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from longhaul.app.build.text import columns
 from tests.durability.child import AFTER, BEFORE, Children, Order, children
 from tests.durability.digests import differing
 from tests.durability.power import scratch
-from tests.durability.workload import SHORT, TASK, outcome, runs_in
+from tests.durability.workload import WORKLOADS
 
 KILLED = -9
 RECOVERY_CHANGES = 90
@@ -34,6 +35,7 @@ RECOVERY_CHANGES = 90
 class Kill:
     """One killed run: the points it was killed at, and what differed in the end."""
 
+    workload: str
     points: tuple[str, ...]
     moment: int
     problem: str
@@ -45,20 +47,24 @@ class Sweeper:
 
     crew: Children
     folder: Path
+    workload: str
     expected: dict[str, str]
     points: Counter[str]
     """Occurrences of each point in the undisturbed run."""
 
     @classmethod
-    def of(cls, crew: Children, folder: Path) -> Sweeper:
+    def of(cls, crew: Children, folder: Path, workload: str) -> Sweeper:
         """Watch an undisturbed run."""
-        world = folder / "undisturbed"
+        world = folder / f"undisturbed-{workload}"
         world.mkdir()
-        passed = folder / "points"
-        if code := crew.train(Order(str(world), TASK, SHORT, points=str(passed))):
+        passed = folder / f"points-{workload}"
+        if code := crew.work(Order(str(world), workload, points=str(passed))):
             raise RuntimeError(f"the undisturbed run ended with {code}: {crew.last_error()}")
         points = Counter(passed.read_text().splitlines())
-        return cls(crew, folder, outcome(runs_in(world)[-1]), points)
+        if WORKLOADS[workload].command == "search":
+            # What its trials write is killed in the trainings.
+            points = Counter({one: points[one] for one in points if one.startswith("search")})
+        return cls(crew, folder, workload, WORKLOADS[workload].outcome(world), points)
 
     def kill(self, point: str, occurrence: int, moment: int, second: int = 0) -> Kill:
         """Kill at a point, perhaps again after so many changes of the recovery, and go on."""
@@ -70,19 +76,20 @@ class Sweeper:
             for kill in kills:
                 passed = self.folder / "passed"
                 passed.unlink(missing_ok=True)
-                code = self.crew.train(Order(str(world), TASK, SHORT, kill, points=str(passed)))
+                code = self.crew.work(Order(str(world), self.workload, kill, points=str(passed)))
                 if code != KILLED:
-                    return Kill((*hit, "not reached"), moment, "" if hit and not code else point)
+                    missed = "" if hit and not code else point
+                    return Kill(self.workload, (*hit, "not reached"), moment, missed)
                 hit.append(passed.read_text().splitlines()[-1])
-            return Kill(tuple(hit), moment, self.go_on(world))
+            return Kill(self.workload, tuple(hit), moment, self.go_on(world))
         finally:
             shutil.rmtree(world)
 
     def go_on(self, world: Path) -> str:
         """Start the same command again; return what differs in the end."""
-        if code := self.crew.train(Order(str(world), TASK, SHORT)):
+        if code := self.crew.work(Order(str(world), self.workload)):
             return f"exit {code}: {self.crew.last_error()}"
-        return ", ".join(differing(self.expected, outcome(runs_in(world)[-1])))
+        return ", ".join(differing(self.expected, WORKLOADS[self.workload].outcome(world)))
 
     def plan(self, seed: int) -> Iterator[tuple[str, int]]:
         """Yield every point with one of its occurrences."""
@@ -104,37 +111,49 @@ def sweep(sweeper: Sweeper, points: Sequence[tuple[str, int]]) -> list[Kill]:
 
 
 def table(kills: Sequence[Kill]) -> str:
-    """Return points and runs by stage, of first and of second kills."""
+    """Return points and runs by workload and stage, of first and of second kills."""
     rows = []
-    for title, number in (("first kill", 0), ("second kill", 1)):
-        hit = [kill.points[number] for kill in kills if len(kill.points) > number]
-        hit = [point for point in hit if point != "not reached"]
-        runs = Counter(point.split(":")[0] for point in hit)
-        points = Counter(point.split(":")[0] for point in set(hit))
-        rows += [(title, stage, str(points[stage]), str(runs[stage])) for stage in sorted(runs)]
-        rows.append((title, "all", str(points.total()), str(runs.total())))
-    return columns(rows, header=("", "stage", "points", "runs"))
+    for workload in dict.fromkeys(kill.workload for kill in kills):
+        for title, number in (("first kill", 0), ("second kill", 1)):
+            hit = [k.points[number] for k in kills if k.workload == workload and k.points[number:]]
+            hit = [point for point in hit if point != "not reached"]
+            runs = Counter(point.split(":")[0] for point in hit)
+            points = Counter(point.split(":")[0] for point in set(hit))
+            rows += [
+                (workload, title, stage, str(points[stage]), str(runs[stage]))
+                for stage in sorted(runs)
+            ]
+            rows.append((workload, title, "all", str(points.total()), str(runs.total())))
+    return columns(rows, header=("workload", "", "stage", "points", "runs"))
 
 
 def main() -> None:
     """Sweep and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--points", type=int, default=0, help="only so many, at random")
+    parser.add_argument("--points", type=int, default=0, help="only so many of each, at random")
+    parser.add_argument("--workload", action="append", choices=WORKLOADS, help="default: all")
     given = parser.parse_args()
+    kills: list[Kill] = []
     with tempfile.TemporaryDirectory(prefix="longhaul-sweep-", dir=scratch()) as name:
         folder = Path(name)
         with children(folder) as crew:
-            sweeper = Sweeper.of(crew, folder)
-            points = list(sweeper.plan(given.seed))
-            if given.points:
-                points = random.Random(given.seed).sample(points, given.points)
-            kills = sweep(sweeper, points)
+            for workload in given.workload or WORKLOADS:
+                sweeper = Sweeper.of(crew, folder, workload)
+                points = list(sweeper.plan(given.seed))
+                if given.points:
+                    points = random.Random(given.seed).sample(points, given.points)
+                kills += sweep(sweeper, points)
     wrong = [kill for kill in kills if kill.problem]
-    sys.stdout.write(f"{table(kills)}\n\n{len(kills)} runs, {len(wrong)} not as undisturbed\n")
+    covered = {(kill.workload, kill.points[0]) for kill in kills if kill.points[0] != "not reached"}
+    sys.stdout.write(
+        f"{table(kills)}\n\n{len(covered)} points covered, {len(kills)} runs compared, "
+        f"{len(wrong)} not as undisturbed\n"
+    )
     for kill in wrong:
         when = "after" if kill.moment else "before"
-        sys.stdout.write(f"{when} {', then '.join(kill.points)}: {kill.problem}\n")
+        at = ", then ".join(kill.points)
+        sys.stdout.write(f"{kill.workload}, {when} {at}: {kill.problem}\n")
     sys.exit(bool(wrong))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
 
-from tests.durability.elastic import cells, table
+from tests.durability.elastic import cells, on_ray, table
 
 pytestmark = pytest.mark.thorough
 REFUSED = {
@@ -22,3 +23,9 @@ def test_every_cell_is_equal_or_refused(quick_folder: Path) -> None:
     found = list(cells(quick_folder))
     assert not [cell for cell in found if cell.found == "different"], table(found)
     assert {cell.change for cell in found if cell.found == "refused"} == REFUSED
+
+
+@pytest.mark.ray
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs Ray")
+def test_one_collector_on_ray_writes_what_one_process_writes(quick_folder: Path) -> None:
+    assert on_ray(quick_folder).found == "equal"

@@ -9,21 +9,29 @@ import pytest
 
 from tests.durability.child import Children
 from tests.durability.sweep import Sweeper, sweep, table
+from tests.durability.workload import WORKLOADS
 
 pytestmark = pytest.mark.thorough
+FEWEST_POINTS = {"explore": 20, "search": 20}
 
 
-def test_kills_at_some_points_change_nothing(crew: Children, quick_folder: Path) -> None:
-    sweeper = Sweeper.of(crew, quick_folder)
-    assert len(sweeper.points) > 60
-    kills = sweep(sweeper, random.Random(1).sample(list(sweeper.plan(1)), 3))
-    assert len(kills) == 12
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_kills_at_some_points_change_nothing(
+    crew: Children, quick_folder: Path, workload: str
+) -> None:
+    sweeper = Sweeper.of(crew, quick_folder, workload)
+    assert len(sweeper.points) > FEWEST_POINTS.get(workload, 100)
+    kills = sweep(sweeper, random.Random(1).sample(list(sweeper.plan(1)), 2))
+    assert len(kills) == 8
     assert not [kill for kill in kills if kill.problem], table(kills)
 
 
 @pytest.mark.slow
-def test_kills_at_every_point_change_nothing(crew: Children, quick_folder: Path) -> None:
-    sweeper = Sweeper.of(crew, quick_folder)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_kills_at_every_point_change_nothing(
+    crew: Children, quick_folder: Path, workload: str
+) -> None:
+    sweeper = Sweeper.of(crew, quick_folder, workload)
     kills = sweep(sweeper, list(sweeper.plan(2)))
-    assert len(kills) > 60 * 2 * 2
+    assert len(kills) == 4 * len(sweeper.points)
     assert not [kill for kill in kills if kill.problem], table(kills)

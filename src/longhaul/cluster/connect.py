@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import signal
 import socket
@@ -50,6 +51,7 @@ def shortened(error: BaseException) -> str:
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MEGABYTE = 1 << 20
 MISSING = "--cluster needs Ray, which is not installed: pip install 'longhaul-rl[cluster]'"
+REGISTER_SECONDS = "RAY_worker_register_timeout_seconds"
 PROBE_SECONDS = 2.0  # for a cluster of this machine to answer
 
 _QUIET = {
@@ -102,7 +104,11 @@ def connect(config: ClusterConfig, own: OwnCluster) -> Connection:
     ray = import_ray(only_loopback=is_own or is_only_here(host, port))
     if ray.is_initialized():
         return Connection(ray, is_ours=False)
-    if not is_own:
+    if is_own:
+        # Ray ends a process that has not registered after 60 s and starts the next one: on a busy
+        # machine a collector would never come.
+        os.environ.setdefault(REGISTER_SECONDS, str(math.ceil(config.start_seconds)))
+    else:
         _demand_answer(host, port, config.connect_seconds)
     options: dict[str, Any] = {
         "log_to_driver": False, "logging_level": "ERROR", "namespace": "longhaul",

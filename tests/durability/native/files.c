@@ -174,6 +174,9 @@ int mkdirat(int folder, const char *path, mode_t mode)
 int unlinkat(int folder, const char *path, int flags)
     ON_PATH(unlinkat, (flags & AT_REMOVEDIR ? "rmdir" : "unlink"), folder, (folder, path, flags))
 
+int symlink(const char *target, const char *path)
+    ON_PATH(symlink, "symlink", AT_FDCWD, (target, path))
+
 int renameat(int old_folder, const char *old, int new_folder, const char *path) {
     REAL(renameat);
     char from[SIZE], to[SIZE];

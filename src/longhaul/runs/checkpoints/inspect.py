@@ -161,7 +161,7 @@ def temporary_folder(folder: Path) -> Path:
 
 def remove_leftovers(folder: Path, lock: RunLock) -> list[Path]:
     """Remove folders that a killed writer left; only for the holder of the run's lock."""
-    if not lock.is_held or lock.path.parent != folder.parent:
+    if not lock.is_held or lock.path.parent not in folder.parents:
         raise ValueError(f"{folder} may be cleaned only by the holder of its run's lock")
     removed = []
     for path in sorted(folder.glob(f"{_PREFIX}*")):

@@ -32,8 +32,9 @@ from longhaul.core.system import cores
 from longhaul.engine.demo import SUFFIX, Demo, play, verify
 from longhaul.report.film import FilmError, encode
 from longhaul.report.summary import duration
+from longhaul.runs.checkpoints.inspect import remove_leftovers
 from longhaul.runs.directory import slug
-from longhaul.runs.durable import replace_file, storage_errors
+from longhaul.runs.durable import replace_file, storage_errors, sync_directory, sync_place
 from longhaul.runs.lock import Clocks, RunLock
 from longhaul.runs.signals import SignalRequests
 
@@ -146,12 +147,13 @@ def run_explore(request: ExploreRequest) -> ExploreReport:
     display = choose_explore_display(len(goals), reach=search.reach, quiet=request.quiet)
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        sync_place(folder)
     with (
-        RunLock(folder / "lock", Clocks()),
+        RunLock(folder / "lock", Clocks()) as lock,
         SignalRequests() as signals,
         display,
     ):
-        explored = Explored(request, search, options[:16], display, signals)
+        explored = Explored(request, search, options[:16], display, signals, lock)
         report = explored.run(goals)
     return replace(report, exit_code=signals.exit_code, reason=signals.stop_reason or "")
 
@@ -166,12 +168,14 @@ class Explored:
         options: str,
         display: ExploreDisplay,
         signals: SignalRequests,
+        lock: RunLock,
     ) -> None:
         self._request = request
         self._search = search
         self._options = options
         self._display = display
         self._signals = signals
+        self._lock = lock
         self._known = self._load()
 
     def run(self, goals: Sequence[str]) -> ExploreReport:
@@ -183,12 +187,22 @@ class Explored:
             if known is None or not known.verified:
                 self._known[goal] = self._searched(goal)
                 self._save()
+            if self._known[goal].verified:
+                # The archive is large, and the demonstration says all that is still needed of it.
+                shutil.rmtree(self._state(goal), ignore_errors=True)
             self._display.done(self._known[goal])
         found = tuple(self._known.get(goal, SearchStatus(goal)) for goal in goals)
         return ExploreReport(self._request.task, str(self._request.folder), found)
 
+    def _state(self, goal: str) -> Path:
+        return self._request.folder / "state" / slug(goal)
+
     def _searched(self, goal: str) -> SearchStatus:
-        request = self._request
+        request, state = self._request, self._state(goal)
+        with storage_errors(state):
+            state.mkdir(parents=True, exist_ok=True)
+            sync_place(state)
+            remove_leftovers(state, self._lock)
         searching = GoalSearch(
             GoalRequest(
                 request.task,
@@ -199,7 +213,7 @@ class Explored:
                 request.save_seconds,
             ),
             self._search,
-            request.folder / "state" / slug(goal),
+            state,
             threads=request.threads or cores(),
         )
         status, demo = searching.run(
@@ -213,6 +227,7 @@ class Explored:
         path = folder / "demos" / f"{slug(demo.goal)}{SUFFIX}"
         with storage_errors(path):
             path.parent.mkdir(exist_ok=True)
+            sync_directory(folder)
             replace_file(path, demo.as_text().encode())
         with opened(self._search, demo.goal, 1, 1) as space:
             is_repeated = verify(space, demo)
@@ -220,9 +235,6 @@ class Explored:
         if self._request.films and is_repeated:
             with opened(self._search, demo.goal, 1, 1) as space:
                 self._film(space, demo, film)
-        if is_repeated:
-            # The archive is large, and the demonstration says all that is still needed of it.
-            shutil.rmtree(folder / "state" / slug(demo.goal), ignore_errors=True)
         return replace(
             status,
             verified=is_repeated,

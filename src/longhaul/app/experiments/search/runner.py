@@ -17,7 +17,7 @@ from longhaul.core.errors import ConfigError
 from longhaul.report.search import short_names
 from longhaul.report.summary import figure
 from longhaul.runs.directory import slug
-from longhaul.runs.durable import replace_file, storage_errors
+from longhaul.runs.durable import replace_file, storage_errors, sync_place
 from longhaul.runs.lock import Clocks, RunLock
 from longhaul.runs.signals import SignalRequests
 
@@ -260,6 +260,7 @@ def search(request: SearchRequest, notify: Callable[[str], None]) -> Findings:
     request.place.check()
     with storage_errors(request.folder):
         request.folder.mkdir(parents=True, exist_ok=True)
+        sync_place(request.folder)
     with (
         RunLock(request.folder / "lock", Clocks()),
         SignalRequests(lambda: None) as signals,

@@ -12,7 +12,7 @@ from longhaul.app.experiments.search.plan import STAGES, Direction, Pruner
 from longhaul.app.experiments.search.space import Dimension, Range, Value
 from longhaul.core.errors import ConfigError
 from longhaul.core.seeds import Seeds
-from longhaul.runs.durable import replace_file, storage_errors
+from longhaul.runs.durable import replace_file, storage_errors, sync_directory
 
 if TYPE_CHECKING:
     import optuna
@@ -99,6 +99,8 @@ class SearchStudy:
         journal = self._optuna.storages.journal
         with storage_errors(path):
             self._storage = journal.JournalStorage(journal.JournalFileBackend(str(path)))
+            # Optuna forces what it appends to disk, but not the name of a new file.
+            sync_directory(path.parent)
             self._study: optuna.Study = self._optuna.create_study(
                 storage=self._storage,
                 study_name=name,

@@ -16,7 +16,7 @@ from longhaul.app.experiments.search.study import TrialRecord
 from longhaul.app.session.start import changed_keys
 from longhaul.core.errors import ConfigError, suggestion
 from longhaul.runs.directory import RunDirectory, Status, runs_named
-from longhaul.runs.durable import replace_file, storage_errors
+from longhaul.runs.durable import replace_file, storage_errors, sync_directory
 from longhaul.runs.lock import is_locked
 from longhaul.runs.logs.jsonl import Row
 from longhaul.runs.reader import read_metrics
@@ -193,6 +193,7 @@ class TrialRuns:
         file = folder / f"{number:04d}.toml"
         with storage_errors(file):
             folder.mkdir(parents=True, exist_ok=True)
+            sync_directory(folder.parent)
             replace_file(file, write_toml(values).encode())
         return file, file.with_suffix(".log")
 
