@@ -164,7 +164,7 @@ def point_name(op: str, path: str, frame: FrameType | None, root: str) -> str:
     else:
         stage = next((stage for function, stage in STAGES if function in names), "beside")
     file = below[3] if len(below) > 3 else "/".join(("runs", "TASK", "RUN")[: len(below)])
-    file = re.sub(r"[0-9a-f]{32}", "*", file)
+    file = re.sub(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}", "*", file)
     file = re.sub(r"\d+", "#", file)
     return f"{stage}: {doing}: {op} {file}"
 

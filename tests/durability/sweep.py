@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,15 +100,13 @@ class Sweeper:
             yield point, 1 if is_timed else chance.randint(1, count)
 
 
-def sweep(sweeper: Sweeper, points: Sequence[tuple[str, int]]) -> list[Kill]:
+def sweep(sweeper: Sweeper, points: Sequence[tuple[str, int]]) -> Iterator[Kill]:
     """Kill at all of these points, before and after, once and twice."""
     seconds = itertools.cycle(range(1, RECOVERY_CHANGES))
-    kills = []
     for point, occurrence in points:
         for moment in (BEFORE, AFTER):
-            kills.append(sweeper.kill(point, occurrence, moment))
-            kills.append(sweeper.kill(point, occurrence, moment, second=next(seconds)))
-    return kills
+            yield sweeper.kill(point, occurrence, moment)
+            yield sweeper.kill(point, occurrence, moment, second=next(seconds))
 
 
 def table(kills: Sequence[Kill]) -> str:
@@ -137,13 +136,14 @@ def main() -> None:
     kills: list[Kill] = []
     with tempfile.TemporaryDirectory(prefix="longhaul-sweep-", dir=scratch()) as name:
         folder = Path(name)
-        with children(folder) as crew:
+        # Ctrl-C ends a sweep with the table of what was done.
+        with suppress(KeyboardInterrupt), children(folder) as crew:
             for workload in given.workload or WORKLOADS:
                 sweeper = Sweeper.of(crew, folder, workload)
                 points = list(sweeper.plan(given.seed))
                 if given.points:
                     points = random.Random(given.seed).sample(points, given.points)
-                kills += sweep(sweeper, points)
+                kills.extend(sweep(sweeper, points))
     wrong = [kill for kill in kills if kill.problem]
     covered = {(kill.workload, kill.points[0]) for kill in kills if kill.points[0] != "not reached"}
     sys.stdout.write(

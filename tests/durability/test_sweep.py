@@ -21,7 +21,7 @@ def test_kills_at_some_points_change_nothing(
 ) -> None:
     sweeper = Sweeper.of(crew, quick_folder, workload)
     assert len(sweeper.points) > FEWEST_POINTS.get(workload, 100)
-    kills = sweep(sweeper, random.Random(1).sample(list(sweeper.plan(1)), 2))
+    kills = list(sweep(sweeper, random.Random(1).sample(list(sweeper.plan(1)), 2)))
     assert len(kills) == 8
     assert not [kill for kill in kills if kill.problem], table(kills)
 
@@ -32,6 +32,6 @@ def test_kills_at_every_point_change_nothing(
     crew: Children, quick_folder: Path, workload: str
 ) -> None:
     sweeper = Sweeper.of(crew, quick_folder, workload)
-    kills = sweep(sweeper, list(sweeper.plan(2)))
+    kills = list(sweep(sweeper, list(sweeper.plan(2))))
     assert len(kills) == 4 * len(sweeper.points)
     assert not [kill for kill in kills if kill.problem], table(kills)
