@@ -13,12 +13,14 @@ from longhaul.core.env import EnvSource
 from longhaul.core.rollout import Rollout, Sequences, unfold_chunks
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.settings import Settings
-from longhaul.engine.collector import RolloutCollector
+from longhaul.engine.collector import RolloutCollector, RolloutShape
 from longhaul.envs.build import make_vector_env
 from longhaul.envs.gymnasium.env import GymnasiumFactory, gymnasium_envs
+from longhaul.learn.native.acting import NativeActor
 from longhaul.nets.actor_critic import ActorCritic, build_policy
 from longhaul.nets.config import CoreKind, PolicyConfig
 from longhaul.tasks.probe.chase import chase_envs
+from tests.engine.comparing import assert_equal, through_checkpoint
 from tests.engine.diary import DiaryFactory
 from tests.envs.gymnasium_fakes import fake_id
 from tests.envs.school import SchoolFactory
@@ -66,12 +68,17 @@ def make_policy(source: EnvSource, config: PolicyConfig) -> ActorCritic:
     return policy
 
 
-def make_collector(name: str, config: PolicyConfig) -> tuple[RolloutCollector, ActorCritic]:
+def make_collector(
+    name: str, config: PolicyConfig, *, native: bool = False
+) -> tuple[RolloutCollector, ActorCritic]:
     source = SOURCES[name]()
     policy = make_policy(source, config)
     seeds = Seeds(8)
     env = make_vector_env(source, count=4, seeds=DerivedSeeds(seeds), threads=2)
-    return RolloutCollector(env, policy, seeds, steps=STEPS, chunk=CHUNK), policy
+    shape: RolloutShape = {"steps": STEPS, "chunk": CHUNK}
+    if native:
+        shape["actor"] = NativeActor(policy, env.spec, env.rows, seeds)
+    return RolloutCollector(env, policy, seeds, **shape), policy
 
 
 def assert_repeated(rollout: Rollout, policy: ActorCritic) -> None:
@@ -101,6 +108,34 @@ def test_judging_a_rollout_repeats_what_was_recorded(name: str, core: CoreKind) 
     collector.close()
     assert started >= 5, "no episode border was inside the rollouts"
     assert borders >= 5, "no episode went on over a chunk border"
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_judging_a_rollout_repeats_what_native_code_recorded(name: str) -> None:
+    collector, policy = make_collector(name, NORMALIZED, native=True)
+    for _ in range(3):
+        rollout = collector.collect(SETTINGS)
+        assert_repeated(rollout, policy)
+        if rollout.mask is not None and rollout.action.dim() == 2:
+            taken = rollout.mask.gather(2, rollout.action.unsqueeze(2)).squeeze(2)
+            assert taken[rollout.active & ~rollout.forced].all()
+        policy.observe(rollout.obs, rollout.active)
+    collector.close()
+
+
+@pytest.mark.parametrize("name", ["serial, multi-discrete, masks", "serial, continuous"])
+def test_a_collector_that_acts_natively_continues_exactly(name: str) -> None:
+    whole, policy = make_collector(name, NORMALIZED, native=True)
+    whole.collect(SETTINGS)
+    state = through_checkpoint(whole.state_dict())
+    weights = {key: part.clone() for key, part in policy.state_dict().items()}
+    resumed, own = make_collector(name, NORMALIZED, native=True)
+    own.load_state_dict(weights)
+    resumed.load_state_dict(state)
+    for _ in range(2):
+        assert_equal(resumed.collect(SETTINGS), whole.collect(SETTINGS))
+    for collector in (whole, resumed):
+        collector.close()
 
 
 @pytest.mark.parametrize("value_network", ["separate", "shared"])

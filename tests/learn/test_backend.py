@@ -8,7 +8,7 @@ import pytest
 
 from longhaul.core.errors import ConfigError
 from longhaul.core.policy import Policy
-from longhaul.learn.backend import find_backend, learner_class
+from longhaul.learn.backend import Backends, find_backends, learner_class
 from longhaul.learn.config import (
     OnPolicyConfig,
     PPOConfig,
@@ -25,8 +25,10 @@ from tests.learn.native.cases import CASES, SMALL, Case
 MLP = CASES["separate"].build()
 
 
-def backend(policy: Policy, config: OnPolicyConfig, *, learners: int = 1, begun: str = "") -> str:
-    return find_backend(policy, config, learners=learners, begun=begun)
+def backend(policy: Policy, config: OnPolicyConfig, *, learners: int = 1) -> str:
+    found = find_backends(policy, config, learners=learners, begun=None)
+    assert found.acting == found.learning
+    return found.learning
 
 
 def test_small_networks_are_native() -> None:
@@ -61,8 +63,20 @@ def test_policies_that_say_nothing_and_several_learners_are_torchs() -> None:
 
 
 def test_a_run_keeps_what_it_was_begun_with() -> None:
-    assert backend(MLP, PPOConfig(), begun="torch") == "torch"
-    assert backend(MLP, PPOConfig(backend="native"), begun="torch") == "native"
+    auto = PPOConfig()
+    for begun in (
+        Backends("torch", "torch"),
+        Backends("native", "torch"),
+        Backends("native", "native"),
+    ):
+        assert find_backends(MLP, auto, learners=1, begun=begun) == begun
+
+
+def test_a_run_may_be_given_another_backend_and_acts_natively_only_if_it_began_so() -> None:
+    native, torch = PPOConfig(backend="native"), PPOConfig(backend="torch")
+    was_native, was_torch = Backends("native", "native"), Backends("torch", "torch")
+    assert find_backends(MLP, native, learners=1, begun=was_torch) == Backends("native", "torch")
+    assert find_backends(MLP, torch, learners=1, begun=was_native) == was_torch
 
 
 def test_the_learner_is_that_of_the_backend() -> None:

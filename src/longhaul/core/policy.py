@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,19 +46,71 @@ class ActionEvaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class DenseNetwork:
-    """A policy of nothing but fully connected layers, for learners that compute it themselves.
+class VectorPart:
+    """One part of an observation as inputs of a network: flat, scaled, moved and limited."""
 
-    Layers are named as the parameters are, without `.weight` and `.bias`.
-    """
+    name: str
+    size: int
+    factor: float = 1.0
+    """What its numbers are multiplied with."""
+    moved: Callable[[], tuple[Tensor, Tensor]] | None = None
+    """Returns the present shift and scale of the normalizer: x becomes (x - shift) scale."""
+    limit: float = math.inf
+    """The largest and, negated, the smallest number after that."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """One part of an observation as bytes, which a network reads divided by 255."""
+
+    name: str
+    shape: tuple[int, int, int]
+    """Channels, height and width."""
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The square windows in which a convolution reads an image; beyond the edges it is zero."""
+
+    size: int
+    stride: int
+    edges: tuple[int, int]
+    """Rows and columns that are read beyond each edge."""
+
+
+VECTOR = -1
+"""The source of a layer that reads the vector of an observation; image k is `VECTOR - 1 - k`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLayer:
+    """A fully connected layer, or a convolution."""
+
+    names: tuple[str, ...]
+    """Layers that stand side by side, as the parameters are named, without the `.weight`."""
+    sources: tuple[int, ...]
+    """Numbers of the layers it reads, one after another, or what it reads of the observation."""
+    activation: Literal["tanh", "relu", "none"] = "none"
+    windows: Windows | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlainNetwork:
+    """A policy of nothing but such layers, for code that computes it without torch."""
 
     inputs: Callable[[TensorTree], Tensor]  # [N, inputs] of an observation
-    nets: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
-    """For each trunk its activated layers, and the outlets that read the last of them."""
+    parts: tuple[VectorPart, ...]
+    """The same, part by part, in the order of the inputs."""
+    images: tuple[ImagePart, ...]
+    layers: tuple[PlainLayer, ...]
     policy: str
-    """The outlet whose outputs are logits or means."""
+    """The name of the layer whose outputs are logits or means."""
     value: str
-    activation: Literal["tanh", "relu"]
     choices: tuple[int, ...]
     """Sizes of the discrete choices; empty for continuous actions."""
     log_std: str = ""
@@ -123,6 +176,6 @@ class Policy(nn.Module, ABC):
     def observe(self, obs: TensorTree, active: Tensor) -> None:
         """Update input statistics from a learned rollout; nothing to do without any."""
 
-    def dense_network(self) -> DenseNetwork | None:
-        """Describe the policy if it is nothing but fully connected layers."""
+    def plain_network(self) -> PlainNetwork | None:
+        """Describe the policy if it is nothing but plain layers."""
         return None

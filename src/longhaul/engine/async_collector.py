@@ -151,7 +151,7 @@ class FirstComeCollector(RolloutCollector):
         memory = {name: part.index_select(0, index) for name, part in self._memory.items()}
         memory = clear_started(memory, started)
         obs, mask = tape.see(rows, memory)
-        act = self.policy.act(obs, memory, settings, mask=mask, generator=self._actions)
+        act = self._actor.act(obs, memory, settings, mask)
         self._memory = {
             name: part.index_copy(0, index, act.memory[name]) for name, part in self._memory.items()
         }

@@ -25,6 +25,7 @@ from longhaul.core.rollout import Bootstrap, Memory, Rollout, TensorTree, clear_
 from longhaul.core.seeds import Seeds, generator_state, restore_generator
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
+from longhaul.engine.acting import Actor, PolicyActor
 from longhaul.engine.summary import EnvTimes, StepTimes
 from longhaul.runs.monitor.stalls import ProgressSignal
 
@@ -218,12 +219,15 @@ def _bootstrap(
 
 
 class RolloutShape(TypedDict):
-    """The length of a rollout, and the signal that reports its steps."""
+    """The length of a rollout, and what takes part in it."""
 
     steps: int
     chunk: int
     """Steps of the sequences it is cut into; 0 for one of the whole length."""
     signal: NotRequired[ProgressSignal]
+    """Reports its steps."""
+    actor: NotRequired[Actor]
+    """Acts in the policy's place."""
 
 
 class RolloutCollector:
@@ -237,9 +241,7 @@ class RolloutCollector:
         self._steps = rollout["steps"]
         self._chunk = rollout["chunk"] or self._steps
         self._device = next(policy.parameters()).device
-        self._actions = torch.Generator(self._device).manual_seed(
-            seeds.integer("collect", "actions")
-        )
+        self._actor = rollout.get("actor") or PolicyActor(policy, seeds)
         self._noise = seeds.generator("collect", "noise")
         self._memory: Memory = policy.initial_state(env.rows)
         self._begun = False
@@ -252,7 +254,7 @@ class RolloutCollector:
 
         The parameter noise stays the same for all of them.
         """
-        self._actions.manual_seed(seeds.integer("collect", "actions", *stream))
+        self._actor.draw_apart(seeds, *stream)
 
     def collect(self, settings: Settings) -> Rollout:
         """Return the next rollout."""
@@ -263,6 +265,7 @@ class RolloutCollector:
             self._begun = True
         noise_seed = int(self._noise.integers(2**31))
         self.policy.set_noise(noise_seed)
+        self._actor.begin()
         tape = self._record(settings)
         rollout = tape.finish(self.policy, self._present_memory(), settings, noise_seed=noise_seed)
         return replace(rollout, starts_dealt=self.env.starts_used - dealt_before)
@@ -280,7 +283,7 @@ class RolloutCollector:
     def _advance(self, tape: RolloutBuffer, step: int, settings: Settings) -> None:
         memory = self._present_memory()
         obs, mask = tape.before(step, memory)
-        act = self.policy.act(obs, memory, settings, mask=mask, generator=self._actions)
+        act = self._actor.act(obs, memory, settings, mask)
         self._memory = act.memory
         action = act.action.cpu().numpy()
         self._signal.begin_step()
@@ -311,7 +314,7 @@ class RolloutCollector:
             "begun": self._begun,
             "env": self.env.state_dict() if self._begun else {},
             "memory": {name: part.clone() for name, part in self._memory.items()},
-            "actions": self._actions.get_state(),
+            "actions": self._actor.generator_state(),
             "noise": generator_state(self._noise),
         }
 
@@ -321,5 +324,5 @@ class RolloutCollector:
         if self._begun:
             self.env.load_state_dict(state["env"])
         self._memory = {name: part.to(self._device) for name, part in state["memory"].items()}
-        self._actions.set_state(state["actions"])
+        self._actor.restore_generator(state["actions"])
         restore_generator(self._noise, state["noise"])

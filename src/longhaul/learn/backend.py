@@ -1,7 +1,8 @@
-"""What a learner computes with: torch, or native code where policy and config allow it."""
+"""What computes a policy: torch, or native code where policy and config allow it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from longhaul.core.errors import ConfigError
@@ -12,15 +13,28 @@ from longhaul.learn.config import OnPolicyConfig, find_learner
 NATIVE, TORCH = "native", "torch"
 
 
-def find_backend(policy: Policy, config: OnPolicyConfig, *, learners: int, begun: str) -> str:
-    """Return the backend of a run: what it was begun with, what is asked for, or the faster one."""
-    if config.backend != "auto":
-        if config.backend == NATIVE and (obstacle := _obstacle(policy, config, learners)):
-            raise ConfigError(
-                f"learn.backend = 'native' does not support {obstacle}; use 'auto' or 'torch'"
-            )
-        return config.backend
-    return begun or (TORCH if _obstacle(policy, config, learners) else NATIVE)
+@dataclass(frozen=True, slots=True)
+class Backends:
+    """What a run's policy is computed with."""
+
+    learning: str
+    acting: str
+    """In training; evaluations always act with torch."""
+
+
+def find_backends(
+    policy: Policy, config: OnPolicyConfig, *, learners: int, begun: Backends | None
+) -> Backends:
+    """Return the backends of a run: those it was begun with, what is asked for, or the faster."""
+    learning: str = config.backend
+    if learning == NATIVE and (obstacle := _obstacle(policy, config, learners)):
+        raise ConfigError(
+            f"learn.backend = 'native' does not support {obstacle}; use 'auto' or 'torch'"
+        )
+    if learning == "auto":
+        fastest = TORCH if _obstacle(policy, config, learners) else NATIVE
+        learning = fastest if begun is None else begun.learning
+    return Backends(learning, learning if begun is None or learning == TORCH else begun.acting)
 
 
 def _obstacle(policy: Policy, config: OnPolicyConfig, learners: int) -> str:
@@ -36,8 +50,11 @@ def _obstacle(policy: Policy, config: OnPolicyConfig, learners: int) -> str:
         return f"{learners} learners"
     if device.type != "cpu":
         return f"the device {device}"
-    if policy.dense_network() is None:
-        return "this policy, only MLPs with tanh or relu: no memory, images, noise or torch.compile"
+    if policy.plain_network() is None:
+        return (
+            "this policy, only MLPs with tanh or relu and the trunk 'lean' for tiles: no memory, "
+            "other images, noise or torch.compile"
+        )
     return ""
 
 
@@ -52,6 +69,7 @@ def learner_class(config: OnPolicyConfig, backend: str) -> type[Learner[Any]]:
 
 def compile_ahead() -> None:
     """Compile the native backend, unless this machine has kept it."""
-    from longhaul.learn.native import ppo
+    from longhaul.learn.native import acting, update
 
-    ppo.compile_ahead()
+    acting.compiled()
+    update.compiled()

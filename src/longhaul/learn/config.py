@@ -109,10 +109,10 @@ class OnPolicyConfig:
     """The learner: `ppo`, or `vtrace` (IMPALA), which corrects for rollouts of older weights; or
     one of an installed package, by the name it gives or as `module:Class`."""
     backend: Backend = "auto"
-    """What computes the updates. `native` is compiled code, several times as fast for small
-    networks: PPO on MLPs with tanh or relu, on the processor, without memory, images, noise and
-    replay. `auto` takes it where it applies, and `torch` elsewhere; a run keeps what it was begun
-    with, because the two round differently."""
+    """What computes updates and the actions of training. `native` is compiled code, several times
+    as fast for small networks: PPO on MLPs with tanh or relu and on the trunk `lean` over tiles, on
+    the processor, without memory, other images, noise and replay. `auto` takes it where it applies,
+    and `torch` elsewhere; a run keeps what it was begun with, because the two round differently."""
     learning_rate: float = 3e-4
     """Step size of AdamW; the first value of the setting `learn.learning_rate`."""
     gamma: float = 0.99

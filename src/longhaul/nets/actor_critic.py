@@ -14,8 +14,8 @@ from longhaul.core.policy import (
     NO_NOISE,
     Act,
     ActionEvaluation,
-    DenseNetwork,
     Generators,
+    PlainNetwork,
     Policy,
 )
 from longhaul.core.rollout import Memory, Sequences, TensorTree
@@ -35,6 +35,7 @@ from longhaul.nets.encoder import (
     module_name,
 )
 from longhaul.nets.heads import GaussianHead, Head, ValueHead, action_head
+from longhaul.nets.plain import describe
 from longhaul.nets.recurrent import Gru, Lstm, NoCore, SequenceCore, Transformer
 
 
@@ -136,27 +137,11 @@ class ActorCritic(Policy):
         """Update the observation normalizers from a learned rollout."""
         self.body.observe(obs, active)
 
-    def dense_network(self) -> DenseNetwork | None:
-        """Describe the network; None with images, memory, noise, torch.compile or a subclass."""
-        body, mlps = self.body, self.body.mlps()
-        activation = mlps[0][0].activation if mlps else "none"
-        others = self._noisy or self._compile or type(self) is not ActorCritic
-        if others or activation not in ("tanh", "relu"):
+    def plain_network(self) -> PlainNetwork | None:
+        """Describe the network; None with memory, noise, torch.compile or a subclass."""
+        if self._noisy or self._compile or type(self) is not ActorCritic:
             return None
-        vector = body.vector if isinstance(body, SeparateBody) else body.encoder.vector
-        names = {module: name for name, module in self.named_modules()}
-        hidden = [tuple(names[layer] for mlp in trunk for layer in mlp.layers) for trunk in mlps]
-        outlets = (names[self.policy_head.layer], names[self.value_head.layer])
-        ends = (outlets,) if len(hidden) == 1 else tuple((outlet,) for outlet in outlets)
-        return DenseNetwork(
-            inputs=vector.forward,
-            nets=tuple(zip(hidden, ends, strict=True)),
-            policy=outlets[0],
-            value=outlets[1],
-            activation=activation,
-            choices=self.policy_head.choices,
-            log_std="policy_head.log_std" if isinstance(self.policy_head, GaussianHead) else "",
-        )
+        return describe(self, self.body, self.policy_head, self.value_head)
 
 
 @functools.cache

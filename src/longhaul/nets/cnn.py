@@ -254,6 +254,7 @@ class LeanCnn(ImageNetwork):
     ) -> None:
         super().__init__()
         channels, height, width = shape
+        self.shape = shape
         self.outputs = outputs
         self.rows_at_once = max(1, min(LEAN_BATCH, LEAN_VALUES // math.prod(shape)))
         has_pixels = min(height, width) >= LARGE

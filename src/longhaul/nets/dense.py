@@ -286,6 +286,10 @@ class RunningNormalizer(nn.Module):
         self.count.copy_(total)
         self.refresh()
 
+    def present(self) -> tuple[Tensor, Tensor]:
+        """Return the shift and the scale as they are now."""
+        return self.shift, self.scale
+
     @torch.no_grad()
     def refresh(self) -> None:
         """Recompute shift and scale from the statistics."""

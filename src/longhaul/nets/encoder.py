@@ -11,12 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from longhaul.core.errors import ConfigError
+from longhaul.core.policy import VectorPart
 from longhaul.core.rollout import Memory, TensorTree
 from longhaul.core.spaces import Part
 from longhaul.nets.cnn import NATURE_MINIMUM, ImpalaCnn, LeanCnn, NatureCnn
 from longhaul.nets.config import PolicyConfig
 from longhaul.nets.dense import DirectLayer, Mlp, RunningNormalizer
-from longhaul.nets.recurrent import NoCore, SequenceCore
+from longhaul.nets.recurrent import SequenceCore
 
 BYTE_SCALE = 1.0 / 255.0
 SMALLEST = {"nature": NATURE_MINIMUM}
@@ -113,7 +114,7 @@ class Vector(nn.Module):
                 if normalize and part.dtype.startswith("float")
             }
         )
-        self._names = tuple(parts)
+        self._parts = dict(parts)
         # A shortcut for the commonest case: one float vector.
         self._plain = ""
         if len(parts) == 1 and not self.normalizers:
@@ -124,7 +125,7 @@ class Vector(nn.Module):
         """Return [N, outputs]."""
         if self._plain:
             return obs[self._plain]
-        found = [self._flat(name, obs[name]) for name in self._names]
+        found = [self._flat(name, obs[name]) for name in self._parts]
         return found[0] if len(found) == 1 else torch.cat(found, 1)
 
     def floats(self, name: str, part: Tensor) -> Tensor:
@@ -140,9 +141,21 @@ class Vector(nn.Module):
         x = self.floats(name, part)
         return x.reshape(x.shape[0], -1)
 
+    def vector_parts(self) -> tuple[VectorPart, ...]:
+        """Return what `forward` does to each part."""
+        return tuple(self._vector_part(name, part) for name, part in self._parts.items())
+
+    def _vector_part(self, name: str, part: Part) -> VectorPart:
+        size, factor = math.prod(part.shape), BYTE_SCALE if part.dtype == "uint8" else 1.0
+        if (key := module_name(name)) not in self.normalizers:
+            return VectorPart(name, size, factor)
+        normalizer = self.normalizers[key]
+        assert isinstance(normalizer, RunningNormalizer)
+        return VectorPart(name, size, factor, normalizer.present, normalizer.clip)
+
     def observe(self, obs: TensorTree, active: Tensor) -> None:
         """Update the normalizers from observations [..., shape] where `active` [...]."""
-        for name in self._names:
+        for name in self._parts:
             if (key := module_name(name)) in self.normalizers:
                 normalizer = self.normalizers[key]
                 assert isinstance(normalizer, RunningNormalizer)
@@ -184,6 +197,15 @@ class Encoder(nn.Module):
             found.append(self.mlp.forward(self.vector.forward(obs)))
         together = found[0] if len(found) == 1 else torch.cat(found, 1)
         return self.joint.forward(together)
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether images are read in bfloat16 on this processor."""
+        return bool(self._names) and self._halves_on_processor
+
+    def image_networks(self) -> tuple[tuple[str, nn.Module], ...]:
+        """Return every image's name and network."""
+        return tuple((name, self.images[key]) for name, key in self._names)
 
     def _features(self, key: str, images: Tensor) -> Tensor:
         """Return an image network's features in float32, whatever it computed with."""
@@ -275,10 +297,6 @@ class SeparateBody(nn.Module):
         """Update the vector's normalizers."""
         self.vector.observe(obs, active)
 
-    def mlps(self) -> tuple[tuple[Mlp, ...], ...]:
-        """Return the MLPs that lead to the policy's outlet and to the value's."""
-        return (self.policy,), (self.value,)
-
 
 class Trunk(Protocol):
     """Makes one feature vector of an observation."""
@@ -333,13 +351,6 @@ class SharedBody(nn.Module):
     def observe(self, obs: TensorTree, active: Tensor) -> None:
         """Update the encoder's normalizers."""
         self.encoder.vector.observe(obs, active)
-
-    def mlps(self) -> tuple[tuple[Mlp, ...], ...]:
-        """Return the MLPs that lead to both outlets; nothing if there is more than MLPs."""
-        encoder = self.encoder
-        if not isinstance(encoder, Encoder) or encoder.images or not isinstance(self.core, NoCore):
-            return ()
-        return ((encoder.mlp, encoder.joint),)
 
 
 Body = SeparateBody | SharedBody

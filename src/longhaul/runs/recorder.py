@@ -55,8 +55,8 @@ KEEP_SHARE = 0.005  # most of the run's time that copies take
 MOST_KEPT = 256 << 20
 DEVICE, FALLBACK = "device", "device_fallback"
 """Facts of a stamp: what the parts compute on, and why if that is not the requested device."""
-BACKEND = "backend"
-"""Fact of a stamp: what the learner computes with, `torch` or `native`."""
+BACKEND, ACTING = "backend", "acting"
+"""Facts of a stamp: what updates and what actions are computed with, `torch` or `native`."""
 
 
 class Recorder:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from longhaul.core.env import Array
+from longhaul.core.labor import bind
 from longhaul.core.native import fetch, words_of
-from longhaul.envs.native.thread_pool import Chain, bind, run_alone
+from longhaul.envs.native.thread_pool import Chain, run_alone
 
 RECORD = np.dtype([("pair", np.int32, (2,)), ("flag", np.uint8)], align=True)
 

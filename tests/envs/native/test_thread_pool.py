@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.core.env import Array
+from longhaul.core.labor import bind
 from longhaul.core.native import fetch
 from longhaul.envs.native.scheduler import new_board, offer_all, take_next
-from longhaul.envs.native.thread_pool import Chain, Crew, NativeStep, bind, run_alone
+from longhaul.envs.native.thread_pool import Chain, Crew, NativeStep, run_alone
 
 STUBBORN = 5
 """The simulator that leaves its chain after the first link."""

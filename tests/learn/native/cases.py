@@ -25,11 +25,19 @@ class Case:
     policy: Mapping[str, Any] = field(default_factory=dict)
     inputs: int = 5
     masked: bool = False
+    images: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def spec(self) -> EnvSpec:
+        """Return the shapes of what is seen and done."""
+        parts = {f"image{n}": Part(shape, "uint8") for n, shape in enumerate(self.images)}
+        if self.inputs:
+            parts["x"] = Part((self.inputs,), "float32")
+        return EnvSpec("case", parts, self.action, has_masks=self.masked)
 
     def build(self, seed: int = 0) -> ActorCritic:
         """Return the policy with weights that are not tiny, so that all gradients matter."""
-        part = {"x": Part((self.inputs,), "float32")}
-        spec = EnvSpec("case", part, self.action, has_masks=self.masked)
+        spec = self.spec
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             policy = build_policy(spec, PolicyConfig(**self.policy))
@@ -51,7 +59,18 @@ class Case:
         def chance(share: float) -> torch.Tensor:
             return torch.from_numpy(random.random((steps, rows)) < share)
 
-        obs = {"x": normal(steps, rows, self.inputs)}
+        def look(*shape: int) -> TensorTree:
+            """Return what is seen; nearly all numbers of images are equal, as in games."""
+            found = {}
+            for name, part in self.spec.observation.items():
+                if part.dtype == "uint8":
+                    bytes_ = 255 * (random.random((*shape, *part.shape)) < 0.2)
+                    found[name] = torch.from_numpy(bytes_.astype(np.uint8))
+                else:
+                    found[name] = normal(*shape, *part.shape)
+            return found
+
+        obs = look(steps, rows)
         mask = None
         if self.masked:
             assert isinstance(policy, ActorCritic)
@@ -59,11 +78,11 @@ class Case:
             mask = torch.from_numpy(random.random((steps, rows, width)) < 0.7)
             mask[..., [0, -1]] = True
         with torch.no_grad():
-            flat = {"x": obs["x"].flatten(0, 1)}
+            flat = {name: part.flatten(0, 1) for name, part in obs.items()}
             flat_mask = None if mask is None else mask.flatten(0, 1)
             act = policy.act(flat, {}, settings, mask=flat_mask, generator=torch_generator)
-        none = _bootstrap(torch.zeros(0, dtype=torch.int64), {"x": normal(0, self.inputs)}, 0)
-        last = _bootstrap(torch.arange(rows), {"x": normal(rows, self.inputs)}, steps - 1)
+        none = _bootstrap(torch.zeros(0, dtype=torch.int64), look(0), 0)
+        last = _bootstrap(torch.arange(rows), look(rows), steps - 1)
         no = torch.zeros(steps, rows, dtype=torch.bool)
         return Rollout(
             obs=obs,
@@ -95,6 +114,7 @@ def _bootstrap(rows: torch.Tensor, obs: TensorTree, step: int) -> Bootstrap:
 
 
 SMALL = {"hidden": (24, 40)}
+TILES = {"trunk": "lean", "image_features": 21, "activation": "relu"}
 CASES = {
     "separate": Case(Discrete(3), SMALL),
     "shared": Case(Discrete(2), {"hidden": (64, 64), "value_network": "shared"}),
@@ -108,6 +128,16 @@ CASES = {
     "gaussian": Case(Continuous((-1.0,) * 3, (1.0,) * 3), SMALL),
     "shared-gaussian": Case(
         Continuous((-1.0,), (1.0,)), {"hidden": (32,), "value_network": "shared"}
+    ),
+    "tiles": Case(
+        Discrete(7),
+        {**TILES, "hidden": (20,), "joint": (24,)},
+        inputs=13,
+        images=((10, 13, 16),),
+    ),
+    "tiles-alone": Case(Discrete(3), TILES, inputs=0, images=((4, 6, 9),)),
+    "two-images": Case(
+        Discrete(3), {**TILES, "hidden": (9,)}, images=((1, 5, 5), (3, 8, 7)), masked=True
     ),
     "normalized": Case(Discrete(3), {**SMALL, "normalize_observations": True}),
 }

@@ -115,11 +115,11 @@ def test_networks_of_all_shapes_learn_as_in_torch_and_leave_the_padding_zero(
 def test_parameters_come_back_as_they_went_in() -> None:
     for name, case in CASES.items():
         policy = case.build()
-        dense = policy.dense_network()
-        assert dense is not None, name
+        plain = policy.plain_network()
+        assert plain is not None, name
         parameters = dict(policy.named_parameters())
         before = {key: tensor.detach().clone() for key, tensor in parameters.items()}
-        network = NativeNetwork(dense, parameters)
+        network = NativeNetwork(plain, parameters)
         network.read("weights", parameters)
         with torch.no_grad():
             for tensor in parameters.values():
@@ -134,6 +134,7 @@ from longhaul.learn.config import PPOConfig
 from longhaul.learn.native.ppo import NativePPO
 from tests.learn.fakes import settings_for
 from tests.learn.native.cases import CASES
+from tests.learn.native.test_acting import look, make_actor
 digest = hashlib.sha256()
 for name in ("separate", "masked-choices", "shared-gaussian"):
     config = PPOConfig(n_epochs=2, minibatch_size=50, ent_coef=0.01)
@@ -143,6 +144,12 @@ for name in ("separate", "masked-choices", "shared-gaussian"):
     learner.update(rollout, settings)
     for flat in learner.network.flat:
         digest.update(flat.tobytes())
+    actor = make_actor(case, learner.policy, 150)
+    for step in range(3):
+        obs, mask = look(case, 150, seed=step)
+        did = actor.act(obs, {}, settings, mask)
+        for part in (did.action, did.log_prob, did.value):
+            digest.update(part.numpy().tobytes())
 print(digest.hexdigest())
 """
 

@@ -36,6 +36,7 @@ from longhaul.envs.build import Supervision, make_vector_env
 from longhaul.envs.checks import allowed_actions, random_actions
 from longhaul.envs.config import EnvConfig, Runtime
 from longhaul.envs.processes.vector import share_out
+from longhaul.learn.backend import find_backends
 from longhaul.runs.reader import read_metrics
 
 LEAST_STEPS = 100_000
@@ -142,7 +143,8 @@ def measure_rollouts(config: RunConfig) -> float:
     torch.set_num_threads(config.threads)
     policy = build_policy(config, task, torch.device("cpu"))
     alone = replace(config, collect=replace(config.collect, overlap=False))
-    collector = build_collector(alone, task, policy, CollectorMonitor())
+    acting = find_backends(policy, config.learn, learners=1, begun=None).acting
+    collector = build_collector(alone, task, policy, CollectorMonitor(), acting)
     rows = config.num_envs * task.envs.spec.rows * config.collect.num_steps
     count = max(config.total_timesteps // rows, 1)
     try:

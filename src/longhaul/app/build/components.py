@@ -27,8 +27,9 @@ from longhaul.core.seeds import DerivedSeeds, EpisodeSeeds, Seeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Tier
 from longhaul.core.task import Task
+from longhaul.engine.acting import Actor, PolicyActor
 from longhaul.engine.async_collector import FirstComeCollector, OverlapCollector
-from longhaul.engine.collector import RolloutCollector
+from longhaul.engine.collector import RolloutCollector, RolloutShape
 from longhaul.engine.evaluator import EpisodeEvaluator, SuiteEvaluator
 from longhaul.engine.stop import Until, at_the_end
 from longhaul.engine.summary import StageTimer
@@ -38,7 +39,7 @@ from longhaul.envs.faults import NO_LISTENERS, Listeners
 from longhaul.envs.path_starts import PANEL
 from longhaul.envs.processes.first_come import FirstComeVectorEnv
 from longhaul.envs.starts import STARTS, StartDealer
-from longhaul.learn.backend import learner_class
+from longhaul.learn.backend import NATIVE, TORCH, learner_class
 from longhaul.learn.config import learn_settings
 from longhaul.learn.replay.buffer import PrioritizedReplay
 from longhaul.learn.teacher import Lessons
@@ -180,6 +181,7 @@ def build_rollout_collector(
     acting: Policy,
     seeds: EpisodeSeeds,
     monitor: CollectorMonitor,
+    backend: str = TORCH,
 ) -> RolloutCollector:
     """Return a collector in this process that acts with the policy object itself, not a copy."""
     env = build_env(
@@ -190,27 +192,38 @@ def build_rollout_collector(
         monitor.listeners,
         dealer=build_path_dealer(config, task),
     )
-    own, steps, chunk = Seeds(config.seed), config.collect.num_steps, config.collect.chunk
-    signal = monitor.signal
+    own = Seeds(config.seed)
+    shape: RolloutShape = {
+        "steps": config.collect.num_steps,
+        "chunk": config.collect.chunk,
+        "signal": monitor.signal,
+        "actor": build_actor(acting, env, own, backend),
+    }
     if isinstance(env, FirstComeVectorEnv):
-        share = config.env.first_come_share
-        return FirstComeCollector(
-            env, acting, own, steps=steps, chunk=chunk, share=share, signal=signal
-        )
-    return RolloutCollector(env, acting, own, steps=steps, chunk=chunk, signal=signal)
+        return FirstComeCollector(env, acting, own, share=config.env.first_come_share, **shape)
+    return RolloutCollector(env, acting, own, **shape)
+
+
+def build_actor(policy: Policy, env: VectorEnv, seeds: Seeds, backend: str) -> Actor:
+    """Return what acts for the policy, computed with this backend."""
+    if backend != NATIVE:
+        return PolicyActor(policy, seeds)
+    from longhaul.learn.native.acting import NativeActor
+
+    return NativeActor(policy, env.spec, env.rows, seeds)
 
 
 def build_collector(
-    config: RunConfig, task: Task, policy: Policy, monitor: CollectorMonitor
+    config: RunConfig, task: Task, policy: Policy, monitor: CollectorMonitor, backend: str = TORCH
 ) -> Collector:
     """Return the collector: plain, overlapped with learning by a copy of the policy, or remote."""
     if config.cluster.address:
         from longhaul.app.build.distributed import build_cluster_collector
 
-        return build_cluster_collector(config, task, policy, monitor)
+        return build_cluster_collector(config, task, policy, monitor, backend)
     acting = copy.deepcopy(policy) if config.collect.overlap else policy
     seeds = DerivedSeeds(Seeds(config.seed))
-    collector = build_rollout_collector(config, task, acting, seeds, monitor)
+    collector = build_rollout_collector(config, task, acting, seeds, monitor, backend)
     return OverlapCollector(collector, policy) if config.collect.overlap else collector
 
 

@@ -27,6 +27,7 @@ from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.task import Task
 from longhaul.engine.collector import RolloutCollector
 from longhaul.envs.faults import Listeners
+from longhaul.learn.backend import TORCH
 from longhaul.learn.base import Learner
 from longhaul.learn.config import find_learner
 
@@ -71,6 +72,8 @@ class RemoteRecipe:
     """Builds the collector of a share of a run's environments, on any machine."""
 
     config: RunConfig
+    backend: str = TORCH
+    """What acts."""
 
     def __call__(self, share: EnvShare, listeners: Listeners) -> RolloutCollector:
         """Return the collector; its environments have the same seeds as on a single machine."""
@@ -81,7 +84,12 @@ class RemoteRecipe:
         seeds = Seeds(config.seed)
         own = SharedSeeds(DerivedSeeds(seeds), share.first)
         collector = build_rollout_collector(
-            replace(config, num_envs=share.count), task, policy, own, CollectorMonitor(listeners)
+            replace(config, num_envs=share.count),
+            task,
+            policy,
+            own,
+            CollectorMonitor(listeners),
+            self.backend,
         )
         if share.collector:  # the first one draws the same numbers as a single collector
             collector.draw_apart(seeds, share.collector)
@@ -89,7 +97,7 @@ class RemoteRecipe:
 
 
 def build_cluster_collector(
-    config: RunConfig, task: Task, policy: Policy, monitor: CollectorMonitor
+    config: RunConfig, task: Task, policy: Policy, monitor: CollectorMonitor, backend: str
 ) -> ClusterCollector:
     """Return the collector of a run whose environments run on a cluster."""
     spec = task.envs.spec
@@ -97,7 +105,7 @@ def build_cluster_collector(
     remote = replace(config, env=replace(config.env, tier=spec.tier.value))
     rollouts = memory_plan(config, task).sizes["rollouts"]
     store = LEAST_STORE_MEGABYTES + ROLLOUTS_STORED * math.ceil(rollouts / MEGABYTE)
-    fleet = RayFleet(RemoteRecipe(remote), config.cluster, store_megabytes=store)
+    fleet = RayFleet(RemoteRecipe(remote, backend), config.cluster, store_megabytes=store)
     reports = Reports(monitor.listeners, monitor.note, monitor.signal)
     plan = Plan(
         spec.id, config.num_envs, spec.rows, config.collect.num_steps, config.collect.overlap

@@ -50,14 +50,14 @@ from longhaul.engine.listeners import ListenerGroup
 from longhaul.engine.loop import Parts
 from longhaul.engine.summary import Summary
 from longhaul.envs.replay_log import resume_promise
-from longhaul.learn.backend import NATIVE, TORCH, compile_ahead, find_backend
+from longhaul.learn.backend import NATIVE, TORCH, Backends, compile_ahead, find_backends
 from longhaul.runs.checkpoints.manifest import Stamp
 from longhaul.runs.checkpoints.store import CheckpointStore
 from longhaul.runs.directory import RunDirectory
 from longhaul.runs.lock import installed_versions
 from longhaul.runs.logs.jsonl import WriteNote, write_schema
 from longhaul.runs.reader import read_checkpoints
-from longhaul.runs.recorder import BACKEND, DEVICE, FALLBACK, Recorder, Restoration
+from longhaul.runs.recorder import ACTING, BACKEND, DEVICE, FALLBACK, Recorder, Restoration
 
 
 def load_initial_weights(
@@ -124,11 +124,15 @@ def assemble(session: Session, given: Sequence[RunListener] = ()) -> BuiltRun:
     summary = Summary(task.summarize, task.summarize_steps, window=config.collect.window)
     replay = build_replay(config, task, notify, monitoring.timer)
     training = session.stack.enter_context(ExitStack())
-    lessons, backend = find_lessons(config, task), choose_backend(run, policy, notify)
-    learner = build_learner(config, policy, replay, backend, training, lessons)
+    lessons, backends = find_lessons(config, task), choose_backends(run, policy, notify)
+    learner = build_learner(config, policy, replay, backends.learning, training, lessons)
     faults = FaultLog(run.directory.crash, notify, monitoring.workers, note)
     collector = build_collector(
-        config, task, policy, CollectorMonitor(faults.listeners, note, monitoring.signal)
+        config,
+        task,
+        policy,
+        CollectorMonitor(faults.listeners, note, monitoring.signal),
+        backends.acting,
     )
     training.callback(collector.close)
     monitoring.timer.add_gauge(collector.timings)
@@ -149,7 +153,7 @@ def assemble(session: Session, given: Sequence[RunListener] = ()) -> BuiltRun:
     if replay is not None:
         # A separate part, because it may be many times as large as all others.
         stateful["replay"] = replay
-    recorder = build_recorder(session, stateful, backend)
+    recorder = build_recorder(session, stateful, backends)
     keep_panels(run.directory, task, initial)
     tracking = begin_tracking(run, policy, monitoring.clocks)
     session.stack.callback(recorder.close)
@@ -181,31 +185,36 @@ def begun_tier(directory: RunDirectory) -> Tier | None:
     return Tier(tier) if tier in {known.value for known in Tier} else None
 
 
-def begun_backend(directory: RunDirectory) -> str:
-    """Return the backend that the run was begun with; empty if it has no checkpoint."""
+def begun_backends(directory: RunDirectory) -> Backends | None:
+    """Return the backends that the run was begun with, if it has a checkpoint."""
     facts = begun_facts(directory)
-    # Runs that say nothing are older than the native backend.
-    return "" if facts is None else facts.get(BACKEND, TORCH)
+    if facts is None:
+        return None
+    # Runs that say nothing are older than native updates, or than native acting.
+    return Backends(facts.get(BACKEND, TORCH), facts.get(ACTING, TORCH))
 
 
-def choose_backend(run: Run, policy: Policy, notify: Callable[[str], None]) -> str:
-    """Return what the learner computes with, compiled."""
-    learners, begun = launched_rank().size, begun_backend(run.directory)
-    backend = find_backend(policy, run.config.learn, learners=learners, begun=begun)
-    if backend == NATIVE:
+def choose_backends(run: Run, policy: Policy, notify: Callable[[str], None]) -> Backends:
+    """Return what computes the run's policy, compiled."""
+    learners, begun = launched_rank().size, begun_backends(run.directory)
+    backends = find_backends(policy, run.config.learn, learners=learners, begun=begun)
+    if NATIVE in (backends.learning, backends.acting):
         with notify_if_slow(notify, COMPILING_LEARNER):
             compile_ahead()
-    return backend
+    return backends
 
 
-def build_recorder(session: Session, stateful: Mapping[str, Stateful], backend: str) -> Recorder:
+def build_recorder(
+    session: Session, stateful: Mapping[str, Stateful], backends: Backends
+) -> Recorder:
     """Return the recorder, which writes logs and checkpoints of the stateful parts."""
     run, config, task = session.run, session.run.config, session.run.task
     facts = {
         TIER: task.envs.spec.tier.value,
         "order": config.env.order,
         DEVICE: str(session.device),
-        BACKEND: backend,
+        BACKEND: backends.learning,
+        ACTING: backends.acting,
     }
     if session.fallback:
         facts[FALLBACK] = "; ".join(session.fallback)

@@ -41,7 +41,7 @@ from longhaul.cluster.connect import check_cluster
 from longhaul.core.config import value_words
 from longhaul.core.errors import ConfigError, LockedError, suggestion
 from longhaul.core.task import Task
-from longhaul.learn.backend import find_backend
+from longhaul.learn.backend import find_backends
 from longhaul.runs.checkpoints.inspect import check_checkpoints, has_saved
 from longhaul.runs.directory import (
     RunDirectory,
@@ -87,7 +87,7 @@ def build_checked(config: RunConfig) -> Task:
         raise ConfigError(f"{problem} (`longhaul metrics RUN` lists those of a run)")
     build_hints(config, task, "cpu")
     learners = launched_rank().size
-    find_backend(task.make_policy(), config.learn, learners=learners, begun="")
+    find_backends(task.make_policy(), config.learn, learners=learners, begun=None)
     find_lessons(config, task)
     if config.learn.replay.enabled:
         replay_plan(config, task)

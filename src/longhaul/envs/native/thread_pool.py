@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-import numba
 import numpy as np
-from numba import types
 
 from longhaul.core.env import Array
-from longhaul.core.native import words_of
+from longhaul.core.labor import Link
 from longhaul.envs.native.scheduler import lead, new_board, perform, serve, stop
 
 Work = Callable[[int, int], None]
@@ -147,23 +144,6 @@ def run_alone(chain: Chain, left: Array, begin: int, end: int) -> int:
     return count
 
 
-Labor = Callable[[Any, int, int], int]
-"""`labor(pointer, index, member)`: its arguments are `fetch(pointer)`, `index` is the simulator,
-`member` the thread of a crew. Any answer but 0 leaves the rest of the chain to Python."""
-
-_compiled: list[Any] = []
-"""Native code lives as long as the object that compiled it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A native function with the words of its arguments."""
-
-    address: int
-    words: Array
-    arguments: tuple[Any, ...]  # kept alive for the words
-
-
 class Chain:
     """Links that are done one after another for each simulator."""
 
@@ -175,19 +155,3 @@ class Chain:
     def after(self, done: int) -> Chain:
         """Return what is left to do when some links are done."""
         return Chain(*self.links[done:])
-
-
-def bind(labor: Labor, arguments: tuple[Any, ...]) -> Link:
-    """Return a labor with its arguments, compiled once per machine for such arguments."""
-    kind = cast(Any, numba).typeof(arguments)
-    return Link(_address(labor, kind), words_of(arguments), arguments)
-
-
-@functools.cache
-def _address(labor: Labor, kind: Any) -> int:
-    # Numba's types know neither its pointers nor the options of its callbacks.
-    pointer, callback = cast(Any, types).CPointer(kind), cast(Any, numba.cfunc)
-    signature = types.int64(pointer, types.int64, types.int64)
-    compiled = callback(signature, nopython=True, cache=True, error_model="numpy")(labor)
-    _compiled.append(compiled)
-    return int(compiled.address)

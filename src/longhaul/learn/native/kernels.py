@@ -7,8 +7,10 @@ every one is. So the result does not depend on the processor.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
+import numba
 import numpy as np
 
 from longhaul.core.env import Array
@@ -17,12 +19,42 @@ from longhaul.learn.native.tile import FLOAT_BYTES, multiply
 
 ROWS = 128
 """Samples that go through the network at once: their activations stay in the second cache."""
-LAYER_INPUTS, LAYER_OUTPUTS, LAYER_WEIGHT, LAYER_BIAS, LAYER_SOURCE, LAYER_RESULT = range(6)
-"""Columns of a table of layers: padded sizes, and where things begin in their arrays."""
-FROM_INPUTS = -1
-"""The source of a layer that reads the observation."""
+IMAGES = 16
+"""Images whose windows are laid out at once, a multiple of 8."""
+(
+    LAYER_INPUTS,  # rows of the padded weight
+    LAYER_OUTPUTS,  # its columns
+    LAYER_WEIGHT,  # where it begins among the weights
+    LAYER_BIAS,
+    LAYER_READS_LAYER,  # 0 reads the observation
+    LAYER_SOURCE,  # where in the results, or in the pixels, it begins to read
+    LAYER_SOURCE_ROW,  # how far apart two samples are there
+    LAYER_RESULT,  # where in the results it writes
+    LAYER_RESULT_ROW,
+    LAYER_ACTIVATION,
+    LAYER_WINDOW,  # height and width of a convolution's windows, 0 for all other layers
+    LAYER_STRIDE,
+    LAYER_EDGE_ROWS,  # what windows read beyond each edge of the image
+    LAYER_EDGE_COLUMNS,
+    LAYER_IMAGE_ROWS,  # of the image that is read
+    LAYER_IMAGE_COLUMNS,
+    LAYER_CHANNELS,
+    LAYER_WINDOW_ROWS,  # windows below each other
+    LAYER_WINDOW_COLUMNS,  # and side by side
+) = range(19)
+COLUMNS = 19
+"""Columns of a table of layers."""
+IS_TANH, IS_RELU = 1, 2
+"""Activations; 0 marks a layer that ends the network."""
+POLICY_LAYER, VALUE_LAYER, VALUE_COLUMN, LOG_STD, ACTIONS = range(5)
+"""Places of a network's marks: which layers end it, and where the deviations are."""
+NO_LOG_STD = -1
+ROWS_TOGETHER = 8
+"""What a number of rows is filled up to."""
 NORM_LANES = 16
 
+Arrays = tuple[Array, ...]
+F = TypeVar("F", bound=Callable[..., Any])
 Float = Any
 """A float32: native code keeps the width of numbers, which types of NumPy leave out."""
 
@@ -36,6 +68,21 @@ _Q3, _Q4 = np.float32(0.00032856359030120075), np.float32(7.776563393235847e-07)
 ONE, ZERO = np.float32(1.0), np.float32(0.0)
 
 
+def inlined(function: F) -> F:
+    """Return native code that becomes part of every function that calls it.
+
+    What is done for each sample must be: handing over arrays takes as long as the arithmetic.
+    """
+    compile_inner = cast(Any, numba.njit)(
+        nogil=True,
+        error_model="numpy",
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+        forceinline=True,
+    )
+    return cast(F, compile_inner(function))
+
+
 @kernel
 def _tanh(x: Float) -> Float:
     # Comparisons with NaN are false, so it stays.
@@ -47,10 +94,29 @@ def _tanh(x: Float) -> Float:
     return x * p / q
 
 
+@inlined
+def part(values: Array, first: int, size: int) -> Array:
+    """Return some numbers of a flat array."""
+    return values[first : first + size]
+
+
 @kernel
-def activate(values: Array, is_tanh: bool) -> None:  # noqa: FBT001 - native code has no keywords
+def filled_up(rows: int) -> int:
+    """Return the least number of rows, a multiple of 8, that has room for these."""
+    return (rows + ROWS_TOGETHER - 1) // ROWS_TOGETHER * ROWS_TOGETHER
+
+
+@kernel
+def places(layer: Array) -> int:
+    """Return how often a layer is applied to one sample."""
+    windows: int = layer[LAYER_WINDOW_ROWS] * layer[LAYER_WINDOW_COLUMNS]
+    return windows if layer[LAYER_WINDOW] else 1
+
+
+@kernel
+def activate(values: Array, kind: int) -> None:
     """Replace values [n] by their tanh, or by 0 where they are negative."""
-    if is_tanh:
+    if kind == IS_TANH:
         for i in range(values.size):
             values[i] = _tanh(values[i])
     else:
@@ -59,14 +125,35 @@ def activate(values: Array, is_tanh: bool) -> None:  # noqa: FBT001 - native cod
 
 
 @kernel
-def activation_gradient(grad: Array, result: Array, is_tanh: bool) -> None:  # noqa: FBT001
+def activation_gradient(grad: Array, result: Array, kind: int) -> None:
     """Multiply a gradient [n] with the slope of the activation that gave the result [n]."""
-    if is_tanh:
+    if kind == IS_TANH:
         for i in range(grad.size):
             grad[i] *= ONE - result[i] * result[i]
     else:
         for i in range(grad.size):
             grad[i] = grad[i] if result[i] > ZERO else ZERO
+
+
+@kernel
+def layer_activate(layer: Array, results: Array, rows: int) -> None:
+    """Activate what a layer wrote for the first rows."""
+    width, row = layer[LAYER_OUTPUTS] * places(layer), layer[LAYER_RESULT_ROW]
+    pieces, size = (1, rows * width) if width == row else (rows, width)
+    for piece in range(pieces):
+        first = layer[LAYER_RESULT] + piece * row
+        activate(part(results, first, size), layer[LAYER_ACTIVATION])
+
+
+@kernel
+def layer_activation_gradient(layer: Array, results: Array, slopes: Array, rows: int) -> None:
+    """Make the gradient of what a layer wrote that of what it activated."""
+    width, row = layer[LAYER_OUTPUTS] * places(layer), layer[LAYER_RESULT_ROW]
+    pieces, size = (1, rows * width) if width == row else (rows, width)
+    for piece in range(pieces):
+        first = layer[LAYER_RESULT] + piece * row
+        grad, result = part(slopes, first, size), part(results, first, size)
+        activation_gradient(grad, result, layer[LAYER_ACTIVATION])
 
 
 @kernel
@@ -81,38 +168,51 @@ def transpose(layers: Array, weights: Array, transposed: Array) -> None:
 
 
 @kernel
-def _address(values: Array, place: int) -> int:
+def address(values: Array, place: int) -> int:
+    """Return where a number of a flat array is."""
     return integer(values.ctypes.data) + FLOAT_BYTES * place
 
 
 @kernel
-def layer_forward(layer: Array, weights: Array, inputs: Array, results: Array, rows: int) -> None:
+def layer_forward(layer: Array, weights: Array, results: Array, rows: int) -> None:
     """Write x W + b of the first rows, a multiple of 8, to the layer's place in the results."""
-    before, after, source = layer[LAYER_INPUTS], layer[LAYER_OUTPUTS], layer[LAYER_SOURCE]
-    x = _address(inputs, 0) if source == FROM_INPUTS else _address(results, source)
+    before, after = layer[LAYER_INPUTS], layer[LAYER_OUTPUTS]
     multiply(
-        (_address(results, layer[LAYER_RESULT]), after),
-        (x, before, 1),
-        (_address(weights, layer[LAYER_WEIGHT]), after),
-        (_address(weights, layer[LAYER_BIAS]), 0),
+        (address(results, layer[LAYER_RESULT]), layer[LAYER_RESULT_ROW]),
+        (address(results, layer[LAYER_SOURCE]), layer[LAYER_SOURCE_ROW], 1),
+        (address(weights, layer[LAYER_WEIGHT]), after),
+        (address(weights, layer[LAYER_BIAS]), 0),
         (rows, after, before),
     )
 
 
 @kernel
+def bias_gradient(layer: Array, slopes: Array, gradient: Array, first: int, rows: int) -> None:
+    """Add the gradient of a layer's bias, given those of outputs that begin at `first`."""
+    after, row, bias = layer[LAYER_OUTPUTS], layer[LAYER_RESULT_ROW], layer[LAYER_BIAS]
+    distance = after if layer[LAYER_WINDOW] else row
+    total = part(gradient, bias, after)
+    for i in range(rows):
+        slope = part(slopes, first + i * distance, after)
+        for o in range(after):
+            total[o] += slope[o]
+
+
+@kernel
 def layer_weight_gradient(
-    layer: Array, inputs: Array, results: Array, slopes: Array, gradient: Array, rows: int
+    layer: Array, results: Array, slopes: Array, gradient: Array, rows: int
 ) -> None:
     """Add the gradients of weight and bias, given those of the layer's outputs in `slopes`."""
-    before, after, source = layer[LAYER_INPUTS], layer[LAYER_OUTPUTS], layer[LAYER_SOURCE]
-    x = _address(inputs, 0) if source == FROM_INPUTS else _address(results, source)
-    weight = (_address(gradient, layer[LAYER_WEIGHT]), after)
-    of_outputs = (_address(slopes, layer[LAYER_RESULT]), after)
-    multiply(weight, (x, 1, before), of_outputs, weight, (before, after, rows))
-    place, bias = layer[LAYER_RESULT], layer[LAYER_BIAS]
-    for i in range(rows):
-        for o in range(after):
-            gradient[bias + o] += slopes[place + i * after + o]
+    before, after = layer[LAYER_INPUTS], layer[LAYER_OUTPUTS]
+    weight = (address(gradient, layer[LAYER_WEIGHT]), after)
+    multiply(
+        weight,
+        (address(results, layer[LAYER_SOURCE]), 1, layer[LAYER_SOURCE_ROW]),
+        (address(slopes, layer[LAYER_RESULT]), layer[LAYER_RESULT_ROW]),
+        weight,
+        (before, after, rows),
+    )
+    bias_gradient(layer, slopes, gradient, layer[LAYER_RESULT], rows)
 
 
 @kernel
@@ -122,10 +222,10 @@ def layer_input_gradient(
     """Write the gradient of the layer's inputs to the place of the layer they come from."""
     before, after = layer[LAYER_INPUTS], layer[LAYER_OUTPUTS]
     multiply(
-        (_address(slopes, layer[LAYER_SOURCE]), before),
-        (_address(slopes, layer[LAYER_RESULT]), after, 1),
-        (_address(transposed, layer[LAYER_WEIGHT]), before),
-        (_address(zeros, 0), 0),
+        (address(slopes, layer[LAYER_SOURCE]), layer[LAYER_SOURCE_ROW]),
+        (address(slopes, layer[LAYER_RESULT]), layer[LAYER_RESULT_ROW], 1),
+        (address(transposed, layer[LAYER_WEIGHT]), before),
+        (address(zeros, 0), 0),
         (rows, before, after),
     )
 

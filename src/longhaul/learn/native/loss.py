@@ -10,8 +10,7 @@ import math
 import numpy as np
 
 from longhaul.core.env import Array
-from longhaul.core.native import kernel
-from longhaul.learn.native.kernels import ONE, ZERO, Float
+from longhaul.learn.native.kernels import ONE, ZERO, Float, inlined
 
 CLIP_RANGE, VF_COEF, ENT_COEF, CLIP_RANGE_VF, KL_LIMIT = range(5)
 HYPER = 5
@@ -28,37 +27,51 @@ _HALF, _TWO = np.float32(0.5), np.float32(2.0)
 _LOG_ROOT = np.float32(0.5 * math.log(2.0 * math.pi))
 
 
-@kernel
+@inlined
+def choice_probabilities(
+    logits: Array, mask: Array, group: tuple[int, int], out: tuple[Array, Array]
+) -> None:
+    """Write log p and p of one sample's choice among the logits of a group.
+
+    An empty mask allows all. Where nothing is allowed all are equally likely.
+    """
+    log_probs, probs = out
+    first, end = group
+    top = _FORBIDDEN
+    for a in range(first, end):
+        log_probs[a] = logits[a] if mask.size == 0 or mask[a] else _FORBIDDEN
+        top = top if log_probs[a] <= top else log_probs[a]
+    total = ZERO
+    for a in range(first, end):
+        log_probs[a] -= top
+        probs[a] = math.exp(log_probs[a])
+        total += probs[a]
+    log_total = math.log(total)
+    for a in range(first, end):
+        log_probs[a] -= log_total
+        probs[a] /= total
+
+
+@inlined
 def choices_forward(
     logits: Array, chosen: Array, groups: Array, mask: Array, out: tuple[Array, Array]
 ) -> tuple[Float, Float]:
     """Return log-probability and entropy of one sample's choices, and write log p and p.
 
-    Choice g is among the logits groups[g] to groups[g + 1]; an empty mask allows all.
+    Choice g is among the logits groups[g] to groups[g + 1].
     """
     log_probs, probs = out
     log_prob, entropy = ZERO, ZERO
     for group in range(chosen.size):
         first, end = groups[group], groups[group + 1]
-        top = _FORBIDDEN
+        choice_probabilities(logits, mask, (first, end), out)
         for a in range(first, end):
-            log_probs[a] = logits[a] if mask.size == 0 or mask[a] else _FORBIDDEN
-            top = top if log_probs[a] <= top else log_probs[a]
-        total = ZERO
-        for a in range(first, end):
-            log_probs[a] -= top
-            probs[a] = math.exp(log_probs[a])
-            total += probs[a]
-        log_total = math.log(total)
-        for a in range(first, end):
-            log_probs[a] -= log_total
-            probs[a] /= total
             entropy -= probs[a] * log_probs[a]
         log_prob += log_probs[first + chosen[group]]
     return log_prob, entropy
 
 
-@kernel
+@inlined
 def choices_backward(
     slopes: tuple[Float, Float], chosen: Array, groups: Array, mask: Array, out: tuple[Array, Array]
 ) -> None:
@@ -81,7 +94,7 @@ def choices_backward(
                 grad[a] = ZERO
 
 
-@kernel
+@inlined
 def gaussian_forward(mean: Array, action: Array, log_std: Array) -> tuple[Float, Float]:
     """Return log-density and entropy of one sample's continuous action."""
     log_prob, entropy = ZERO, ZERO
@@ -92,7 +105,7 @@ def gaussian_forward(mean: Array, action: Array, log_std: Array) -> tuple[Float,
     return log_prob, entropy
 
 
-@kernel
+@inlined
 def gaussian_backward(
     slopes: tuple[Float, Float],
     means: tuple[Array, Array],
@@ -112,7 +125,7 @@ def gaussian_backward(
         of_log_std[a] += of_log_prob * (distance * distance - ONE) + of_entropy
 
 
-@kernel
+@inlined
 def policy_slope(log_prob: Float, facts: Array, hyper: Array, scale: Float, sums: Array) -> Float:
     """Return d loss / d log pi of one sample's clipped surrogate, and add to the sums."""
     epsilon, advantage = np.float32(hyper[CLIP_RANGE]), facts[ADVANTAGE]
@@ -132,7 +145,7 @@ def policy_slope(log_prob: Float, facts: Array, hyper: Array, scale: Float, sums
     return slope
 
 
-@kernel
+@inlined
 def value_slope(value: Float, facts: Array, hyper: Array, scale: Float, sums: Array) -> Float:
     """Return d loss / d V of one sample's value loss, clipped or not, and add to the sums."""
     bound, target = np.float32(hyper[CLIP_RANGE_VF]), facts[TARGET]

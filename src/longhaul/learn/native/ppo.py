@@ -7,14 +7,15 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import torch
 
-from longhaul.core.policy import DenseNetwork, Policy
+from longhaul.core.policy import Policy
 from longhaul.core.settings import Settings
 from longhaul.learn.base import StepOutcome
 from longhaul.learn.config import CLIP_RANGE, ENT_COEF, VF_COEF, PPOConfig
 from longhaul.learn.minibatches import Batches, Items, Minibatch, RolloutBatches
 from longhaul.learn.native import loss
+from longhaul.learn.native.kernels import Arrays
 from longhaul.learn.native.network import NativeNetwork
-from longhaul.learn.native.update import MOVED_TOO_FAR, NOT_FINITE, Arrays, learn_minibatches
+from longhaul.learn.native.update import MOVED_TOO_FAR, NOT_FINITE, learn_minibatches
 from longhaul.learn.ppo import KL, KL_TOLERANCE, PPO
 
 SUMMED = {
@@ -38,9 +39,9 @@ class NativePPO(PPO):
         self, policy: Policy, config: PPOConfig, generator: np.random.Generator, replay: None = None
     ) -> None:
         super().__init__(policy, config, generator, replay)
-        dense = policy.dense_network()
-        assert dense is not None, "the policy was asked before whether it can be native"
-        self.network = NativeNetwork(dense, self.optimizer.adam.parameters)
+        plain = policy.plain_network()
+        assert plain is not None, "the policy was asked before whether it can be native"
+        self.network = NativeNetwork(plain, self.optimizer.adam.parameters)
         self._data: Arrays = ()
         self._step = 0
         self._is_inside = False
@@ -89,7 +90,8 @@ class NativePPO(PPO):
         limit = config.target_kl * KL_TOLERANCE
         hyper = np.array([*weights, config.clip_range_vf, limit], np.float64)
         betas = (config.adam_beta1, config.adam_beta2)
-        adam = (optimizer.learning_rate, *betas, config.adam_epsilon, config.weight_decay)
+        numbers = (optimizer.learning_rate, *betas, config.adam_epsilon, config.weight_decay)
+        adam = tuple(map(float, numbers))
         sums, (norms, deviations) = np.zeros((len(sizes), loss.SUMS)), np.zeros((2, len(sizes)))
         learned, reason = learn_minibatches(
             (network.network, network.flat, network.work, self._data),
@@ -106,7 +108,7 @@ class NativePPO(PPO):
             return 0, reason
         for name, place in SUMMED.items():
             tally.add_sum(name, float(sums[:learned, place].sum()), int(sizes[:learned].sum()))
-        if network.dense.log_std:
+        if network.plain.log_std:
             tally.add("policy/std", torch.from_numpy(deviations[:learned]))
         taken = is_last[:learned]
         terms = ("train/policy_gradient_loss", "train/value_loss", "train/entropy_loss")
@@ -120,15 +122,15 @@ class NativePPO(PPO):
     def _gathered(self, batches: RolloutBatches) -> Arrays:
         """Return a rollout's samples as arrays that fit the network."""
         network, recorded = self.network, batches.sequences
-        dense = network.dense
-        with torch.no_grad():
-            obs = {name: part.flatten(0, 1) for name, part in recorded.obs.items()}
-            inputs = dense.inputs(obs).contiguous().numpy()
+        plain = network.plain
+        obs = {name: part.flatten(0, 1) for name, part in recorded.obs.items()}
+        inputs = network.vector(obs)
         count = len(inputs)
+        pixels = network.bytes_of(obs, np.empty((count, network.pixels), np.uint8))
         action = recorded.action.flatten(0, 1).numpy().reshape(count, -1)
         chosen = np.zeros((count, 0), np.int64)
         mask = np.zeros((1, 0), bool)
-        if dense.choices:
+        if plain.choices:
             chosen, action = (
                 np.ascontiguousarray(action, np.int64),
                 np.zeros((count, 0), np.float32),
@@ -136,8 +138,8 @@ class NativePPO(PPO):
         if recorded.mask is not None:
             mask = np.ascontiguousarray(recorded.mask.flatten(0, 1).numpy())
         facts = np.ascontiguousarray(batches.facts.view(4, count).numpy().T)
-        data = (inputs, chosen, np.ascontiguousarray(action, np.float32), mask, facts)
-        network.check(*data)
+        data = (inputs, pixels, chosen, np.ascontiguousarray(action, np.float32), mask, facts)
+        network.check(data)
         return data
 
     def _enter(self) -> None:
@@ -163,32 +165,3 @@ class NativePPO(PPO):
         for count in adam.steps.values():
             count.fill_(self._step)
         self._is_inside = False
-
-
-def compile_ahead() -> None:
-    """Compile the native code, unless this machine has kept it, by learning from no samples."""
-    names = ("policy.weight", "policy.bias", "value.weight", "value.bias")
-    parameters = {name: torch.zeros((1, 1) if "weight" in name else 1) for name in names}
-    dense = DenseNetwork(
-        inputs=lambda obs: obs["x"],
-        nets=(((), ("policy", "value")),),
-        policy="policy",
-        value="value",
-        activation="tanh",
-        choices=(1,),
-    )
-    network, no_items = NativeNetwork(dense, parameters), np.zeros(0, np.int64)
-    data = (
-        np.zeros((0, 1), np.float32),
-        np.zeros((0, 1), np.int64),
-        np.zeros((0, 0), np.float32),
-        np.zeros((1, 0), bool),
-        np.zeros((0, loss.FACTS), np.float32),
-    )
-    learn_minibatches(
-        (network.network, network.flat, network.work, data),
-        (no_items, np.zeros(1, np.int64), np.zeros(0, bool), np.zeros(0)),
-        np.zeros(loss.HYPER),
-        ((1.0,) * 5, 0, 1.0),
-        (np.zeros((0, loss.SUMS)), np.zeros(0), np.zeros(0)),
-    )

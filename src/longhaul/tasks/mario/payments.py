@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, check_ranges
 from longhaul.core.env import Array, StepBuffers
 from longhaul.core.errors import ConfigError
+from longhaul.core.labor import Labor, Link, bind
 from longhaul.core.native import fetch, integer, kernel
 from longhaul.core.settings import Setting, Settings
 from longhaul.core.state import State
-from longhaul.envs.native.thread_pool import Labor, Link, bind
 from longhaul.tasks.mario.game.memory import game_stamp
 from longhaul.tasks.mario.game.reward import (
     ANSWERED,

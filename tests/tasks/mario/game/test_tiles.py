@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from longhaul.core.env import StepBuffers
-from longhaul.envs.native.thread_pool import Chain, bind, run_alone
+from longhaul.core.labor import bind
+from longhaul.envs.native.thread_pool import Chain, run_alone
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.console.layout import SIZE
 from longhaul.tasks.mario.game import memory as ram

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from longhaul.core.env import Array
 from longhaul.core.errors import ConfigError
+from longhaul.core.labor import Labor, Link, bind
 from longhaul.core.native import fetch, kernel
-from longhaul.envs.native.thread_pool import Chain, Labor, Link, bind, run_alone
+from longhaul.envs.native.thread_pool import Chain, run_alone
 from longhaul.tasks.mario.console.frame import run_frame
 from longhaul.tasks.mario.console.game import Cartridge, Machine, decode, new_canvases
 from longhaul.tasks.mario.console.layout import (

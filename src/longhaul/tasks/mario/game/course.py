@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longhaul.core.env import Array
+from longhaul.core.labor import Labor
 from longhaul.core.native import entry, fetch, integer, kernel
-from longhaul.envs.native.thread_pool import Labor
 from longhaul.tasks.mario.game.maze import count_answer
 from longhaul.tasks.mario.game.memory import (
     AREA_OFFSET,

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from longhaul.core.env import Array
 from longhaul.core.errors import ConfigError
+from longhaul.core.labor import Labor
 from longhaul.core.native import fetch, integer
 from longhaul.core.rollout import TensorTree
-from longhaul.envs.native.thread_pool import Labor
 from longhaul.tasks.mario.game.memory import (
     AREA_OFFSET,
     AREA_TYPE,

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Start, StepBuffers
 from longhaul.core.errors import CheckpointError
+from longhaul.core.labor import Link, bind
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
 from longhaul.core.state import State
-from longhaul.envs.native.thread_pool import Chain, Link, NativeStep, bind, run_alone
+from longhaul.envs.native.thread_pool import Chain, NativeStep, run_alone
 from longhaul.tasks.mario.console.consoles import Consoles, Spell
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.game import reward as at

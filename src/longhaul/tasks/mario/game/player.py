@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from longhaul.core.env import Array
 from longhaul.core.errors import ConfigError
+from longhaul.core.labor import Labor
 from longhaul.core.native import fetch
-from longhaul.envs.native.thread_pool import Labor
 from longhaul.tasks.mario.console.consoles import Consoles
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.game.memory import (

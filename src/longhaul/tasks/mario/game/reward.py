@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longhaul.core.env import Array, StepBuffers
+from longhaul.core.labor import Labor, Link, bind
 from longhaul.core.native import fetch
 from longhaul.core.settings import Settings
 from longhaul.core.state import State
-from longhaul.envs.native.thread_pool import Labor, Link, bind
 from longhaul.tasks.mario.game.memory import game_stamp
 
 (

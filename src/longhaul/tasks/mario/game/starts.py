@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from longhaul.core.env import Array, Start
 from longhaul.core.errors import EnvError
+from longhaul.core.labor import Labor, Link, bind
 from longhaul.core.native import fetch, integer
 from longhaul.core.settings import SettingValue
 from longhaul.core.state import State
-from longhaul.envs.native.thread_pool import Labor, Link, bind
 from longhaul.tasks.mario.console.consoles import Consoles
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.console.layout import SIZE

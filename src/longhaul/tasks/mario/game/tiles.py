@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longhaul.core.env import Array
+from longhaul.core.labor import Labor
 from longhaul.core.native import fetch, integer, kernel
-from longhaul.envs.native.thread_pool import Labor
 from longhaul.tasks.mario.game.memory import (
     AREA_TYPE,
     CLOCK_DIGITS,

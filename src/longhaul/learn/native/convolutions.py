@@ -1,0 +1,192 @@
+"""Convolutions of small images as matrix products over windows that are laid out as rows.
+
+Images are [rows, columns, channels]; so is what convolutions leave behind.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from longhaul.core.env import Array
+from longhaul.core.native import kernel
+from longhaul.learn.native.kernels import (
+    IMAGES,
+    LAYER_BIAS,
+    LAYER_CHANNELS,
+    LAYER_EDGE_COLUMNS,
+    LAYER_EDGE_ROWS,
+    LAYER_IMAGE_COLUMNS,
+    LAYER_IMAGE_ROWS,
+    LAYER_INPUTS,
+    LAYER_OUTPUTS,
+    LAYER_READS_LAYER,
+    LAYER_RESULT,
+    LAYER_RESULT_ROW,
+    LAYER_SOURCE,
+    LAYER_SOURCE_ROW,
+    LAYER_STRIDE,
+    LAYER_WEIGHT,
+    LAYER_WINDOW,
+    LAYER_WINDOW_COLUMNS,
+    LAYER_WINDOW_ROWS,
+    ZERO,
+    Arrays,
+    address,
+    bias_gradient,
+    filled_up,
+    part,
+    places,
+)
+from longhaul.learn.native.tile import multiply
+
+_PIXEL = np.float32(1.0 / 255.0)
+
+Pictures = tuple[Array, Array]
+"""The bytes of all samples, [N, pixels], and the numbers of those that are computed."""
+
+
+@kernel
+def _copy(target: Array, source: Array) -> None:
+    for i in range(target.size):
+        target[i] = source[i]
+
+
+@kernel
+def _add(target: Array, source: Array) -> None:
+    for i in range(target.size):
+        target[i] += source[i]
+
+
+@kernel
+def _load(pictures: Pictures, first: int, images: int, pixels: Array) -> None:
+    """Write the bytes of some samples as numbers from 0 to 1."""
+    stored, items = pictures
+    size = stored.shape[1]
+    for image in range(images):
+        target = part(pixels, image * size, size)
+        if first + image < items.size:
+            source = stored[items[first + image]]
+            for i in range(size):
+                target[i] = np.float32(source[i]) * _PIXEL
+        else:
+            target[:] = ZERO
+
+
+@kernel
+def _is_inside(layer: Array, row: int, column: int, width: int) -> bool:
+    """Whether so many columns of one row are all within the image."""
+    is_row = row >= 0 and row < layer[LAYER_IMAGE_ROWS]
+    return is_row and column >= 0 and column + width <= layer[LAYER_IMAGE_COLUMNS]
+
+
+@kernel
+def _lay_out(layer: Array, source: Array, first: int, images: int, windows: Array) -> None:
+    """Write each window of some images as a row; what rows are filled up with is zero."""
+    size, channels, room = layer[LAYER_WINDOW], layer[LAYER_CHANNELS], layer[LAYER_INPUTS]
+    line, at = size * channels, 0
+    for image in range(images):
+        begin = first + image * layer[LAYER_SOURCE_ROW]
+        for y in range(layer[LAYER_WINDOW_ROWS]):
+            for x in range(layer[LAYER_WINDOW_COLUMNS]):
+                left = x * layer[LAYER_STRIDE] - layer[LAYER_EDGE_COLUMNS]
+                for i in range(size):
+                    row = y * layer[LAYER_STRIDE] - layer[LAYER_EDGE_ROWS] + i
+                    place = begin + (row * layer[LAYER_IMAGE_COLUMNS] + left) * channels
+                    target = at + i * line
+                    if _is_inside(layer, row, left, size):
+                        _copy(part(windows, target, line), part(source, place, line))
+                        continue
+                    for j in range(size):
+                        cell = part(windows, target + j * channels, channels)
+                        if _is_inside(layer, row, left + j, 1):
+                            _copy(cell, part(source, place + j * channels, channels))
+                        else:
+                            cell[:] = ZERO
+                part(windows, at + size * line, room - size * line)[:] = ZERO
+                at += room
+
+
+@kernel
+def _put_back(layer: Array, windows: Array, images: int, slopes: Array, first: int) -> None:
+    """Add the gradient of each window to that of the images it was read from."""
+    size, channels, room = layer[LAYER_WINDOW], layer[LAYER_CHANNELS], layer[LAYER_INPUTS]
+    line, at = size * channels, 0
+    for image in range(images):
+        begin = first + image * layer[LAYER_SOURCE_ROW]
+        part(slopes, begin, layer[LAYER_SOURCE_ROW])[:] = ZERO
+        for y in range(layer[LAYER_WINDOW_ROWS]):
+            for x in range(layer[LAYER_WINDOW_COLUMNS]):
+                left = x * layer[LAYER_STRIDE] - layer[LAYER_EDGE_COLUMNS]
+                for i in range(size):
+                    row = y * layer[LAYER_STRIDE] - layer[LAYER_EDGE_ROWS] + i
+                    place = begin + (row * layer[LAYER_IMAGE_COLUMNS] + left) * channels
+                    source = at + i * line
+                    if _is_inside(layer, row, left, size):
+                        _add(part(slopes, place, line), part(windows, source, line))
+                        continue
+                    for j in range(size):
+                        if _is_inside(layer, row, left + j, 1):
+                            cell = part(slopes, place + j * channels, channels)
+                            _add(cell, part(windows, source + j * channels, channels))
+                at += room
+
+
+@kernel
+def _look(
+    layer: Array, results: Array, room: Arrays, pictures: Pictures, first: int, images: int
+) -> None:
+    """Lay out the windows of some samples, from the observation or from another layer."""
+    windows, pixels = room
+    if layer[LAYER_READS_LAYER]:
+        begin = layer[LAYER_SOURCE] + first * layer[LAYER_SOURCE_ROW]
+        _lay_out(layer, results, begin, images, windows)
+    else:
+        _load(pictures, first, images, pixels)
+        _lay_out(layer, pixels, layer[LAYER_SOURCE], images, windows)
+
+
+@kernel
+def convolve(
+    layer: Array, weights: Array, results: Array, room: Arrays, pictures: Pictures, rows: int
+) -> None:
+    """Write what a convolution makes of the first rows, a multiple of 8, to its place."""
+    before, after, each = layer[LAYER_INPUTS], layer[LAYER_OUTPUTS], places(layer)
+    for first in range(0, rows, IMAGES):
+        images = min(IMAGES, rows - first)
+        _look(layer, results, room, pictures, first, images)
+        multiply(
+            (address(results, layer[LAYER_RESULT] + first * layer[LAYER_RESULT_ROW]), after),
+            (address(room[0], 0), before, 1),
+            (address(weights, layer[LAYER_WEIGHT]), after),
+            (address(weights, layer[LAYER_BIAS]), 0),
+            (images * each, after, before),
+        )
+
+
+@kernel
+def convolution_gradient(
+    layer: Array, flat: Arrays, work: Arrays, room: Arrays, pictures: Pictures, rows: int
+) -> None:
+    """Add the gradients of weight and bias, and write that of the image if a layer made it."""
+    transposed, results, slopes, zeros = work
+    before, after, each = layer[LAYER_INPUTS], layer[LAYER_OUTPUTS], places(layer)
+    weight = (address(flat[1], layer[LAYER_WEIGHT]), after)
+    windows = address(room[0], 0)
+    for first in range(0, rows, IMAGES):
+        images = min(IMAGES, rows - first)
+        _look(layer, results, room, pictures, first, images)
+        begin = layer[LAYER_RESULT] + first * layer[LAYER_RESULT_ROW]
+        of_outputs = address(slopes, begin)
+        size = (before, after, images * each)
+        multiply(weight, (windows, 1, before), (of_outputs, after), weight, size)
+        bias_gradient(layer, slopes, flat[1], begin, images * each)
+        if layer[LAYER_READS_LAYER]:
+            multiply(
+                (windows, before),
+                (of_outputs, after, 1),
+                (address(transposed, layer[LAYER_WEIGHT]), before),
+                (address(zeros, 0), 0),
+                (filled_up(images * each), before, after),
+            )
+            source = layer[LAYER_SOURCE] + first * layer[LAYER_SOURCE_ROW]
+            _put_back(layer, room[0], images, slopes, source)
