@@ -53,6 +53,7 @@ COMMON = (
     "report.film_evaluations=0",
 )
 TORCH = "learn.backend=torch"
+STANDIN = ("num_envs=8", "learn.minibatch_size=256", "evaluate.every_iterations=0")
 RUNS: dict[str, ConfigSources] = {
     "fish": ConfigSources("fish", overrides=("num_envs=8", "collect.num_steps=32", TORCH)),
     "fish-gate": ConfigSources(
@@ -72,11 +73,8 @@ RUNS: dict[str, ConfigSources] = {
             "learn.replay.capacity=4096",
         ),
     ),
-    "standin": ConfigSources(
-        "mario:standin",
-        preset="fast",
-        overrides=("num_envs=8", "learn.minibatch_size=256", "evaluate.every_iterations=0"),
-    ),
+    "standin": ConfigSources("mario:standin", preset="fast", overrides=(*STANDIN, TORCH)),
+    "standin-native": ConfigSources("mario:standin", preset="fast", overrides=STANDIN),
     "nethack": ConfigSources("nethack", preset="smoke"),
 }
 

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from longhaul.app.build.components import build_task, check_task, identity
-from longhaul.app.session.assemble import begun_tier
+from longhaul.app.session.assemble import begun_backends, begun_tier
 from longhaul.core.errors import ConfigError
 from longhaul.core.spaces import Tier
+from longhaul.learn.backend import Backends
+from longhaul.runs.checkpoints.manifest import decode_manifest, encode_manifest
 from tests.app.small import CARTPOLE, small_config, stopped_run
 
 
@@ -55,7 +58,28 @@ def test_a_resumed_run_keeps_the_tier_it_was_begun_with(tmp_path: Path, begun: T
     assert check_task(config, build_task(config), lambda line: None, found).envs.spec.tier is begun
 
 
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({}, ("torch", "torch")),
+        ({"backend": "native"}, ("native", "torch")),
+        ({"backend": "native", "acting": "native"}, ("native", "native")),
+    ],
+)
+def test_runs_older_than_native_code_go_on_without_it(
+    tmp_path: Path, facts: dict[str, str], expected: tuple[str, str]
+) -> None:
+    run = stopped_run(tmp_path, "learn.backend=native", iterations=1)
+    assert begun_backends(run) == Backends("native", "native")
+    for file in run.checkpoints.glob("*/manifest.json"):
+        manifest = decode_manifest(file.read_bytes())
+        kept = {name: fact for name, fact in manifest.facts.items() if name in ("tier", "order")}
+        file.write_bytes(encode_manifest(replace(manifest, facts={**kept, **facts})))
+    assert begun_backends(run) == Backends(*expected)
+
+
 def test_a_run_without_checkpoints_has_its_seeds_checked(tmp_path: Path) -> None:
     run = stopped_run(tmp_path, iterations=1)
     shutil.rmtree(run.checkpoints)
     assert begun_tier(run) is None
+    assert begun_backends(run) is None

@@ -25,7 +25,7 @@ from longhaul.learn.native.draws import SPARE, choose, draw_uniform, normal_pair
 from longhaul.nets.actor_critic import ActorCritic, build_policy
 from longhaul.nets.config import PolicyConfig
 from longhaul.nets.heads import GaussianHead
-from tests.learn.native.cases import CASES, Case
+from tests.learn.native.cases import CASES, TILES, Case
 
 NO_SETTINGS = Settings([])
 CLOSE = 1e-5
@@ -116,6 +116,28 @@ def test_networks_of_all_shapes_act_as_in_torch(
     did = act(actor, obs, mask)
     assert ((did.action >= 0) & (did.action < torch.tensor(counts))).all()
     assert_as_torch(policy, obs, mask, did)
+    assert not actor.network.flat[0][actor.network.padding()].any()
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    shapes=st.lists(
+        st.tuples(st.integers(1, 7), st.integers(5, 14), st.integers(5, 14)),
+        min_size=1,
+        max_size=2,
+    ),
+    inputs=st.integers(0, 20),
+    joint=st.lists(st.integers(1, 30), max_size=1),
+    rows=st.integers(1, 40),
+)
+def test_images_of_all_shapes_are_read_as_in_torch(
+    shapes: list[tuple[int, int, int]], inputs: int, joint: list[int], rows: int
+) -> None:
+    network = {**TILES, "hidden": (11,), "joint": tuple(joint)}
+    case = Case(Discrete(3), network, inputs=inputs, images=tuple(shapes))
+    policy, (obs, _) = case.build(), look(case, rows)
+    actor = make_actor(case, policy, rows)
+    assert_as_torch(policy, obs, None, act(actor, obs))
     assert not actor.network.flat[0][actor.network.padding()].any()
 
 

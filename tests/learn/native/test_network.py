@@ -23,7 +23,7 @@ from longhaul.learn.native.ppo import NativePPO
 from longhaul.learn.native.tile import multiply
 from longhaul.learn.ppo import PPO
 from tests.learn.fakes import settings_for
-from tests.learn.native.cases import CASES, Case
+from tests.learn.native.cases import CASES, TILES, Case
 
 
 @entry
@@ -88,6 +88,31 @@ def test_a_norm_is_that_of_float64() -> None:
     assert _norm(values) == np.inf
 
 
+def assert_learns_as_torch(case: Case, seed: int) -> None:
+    config = PPOConfig(n_epochs=1, minibatch_size=60, learning_rate=1e-4)
+    given_settings = settings_for(config)
+    torchs = PPO(case.build(seed), config, np.random.default_rng(5))
+    native = NativePPO(case.build(seed), config, np.random.default_rng(5))
+    rollout = case.rollout(native.policy, given_settings, seed=seed, steps=13, rows=9)
+    expected, found = (one.update(rollout, given_settings) for one in (torchs, native))
+    assert found["train/grad_norm"] == pytest.approx(expected["train/grad_norm"], rel=1e-4)
+    for flat in native.network.flat:
+        assert not flat[native.network.padding()].any()
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    shape=st.tuples(st.integers(1, 6), st.integers(5, 12), st.integers(5, 12)),
+    inputs=st.integers(0, 20),
+    seed=st.integers(0, 9),
+)
+def test_images_of_all_shapes_learn_as_in_torch_and_leave_the_padding_zero(
+    shape: tuple[int, int, int], inputs: int, seed: int
+) -> None:
+    case = Case(Discrete(3), {**TILES, "hidden": (11,)}, inputs=inputs, images=(shape,))
+    assert_learns_as_torch(case, seed)
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     inputs=st.integers(1, 70),
@@ -101,15 +126,7 @@ def test_networks_of_all_shapes_learn_as_in_torch_and_leave_the_padding_zero(
 ) -> None:
     network = {"hidden": tuple(hidden), "value_network": "shared" if is_shared else "separate"}
     case = Case(Discrete(actions), network, inputs=inputs)
-    config = PPOConfig(n_epochs=1, minibatch_size=60, learning_rate=1e-4)
-    given_settings = settings_for(config)
-    torchs = PPO(case.build(seed), config, np.random.default_rng(5))
-    native = NativePPO(case.build(seed), config, np.random.default_rng(5))
-    rollout = case.rollout(native.policy, given_settings, seed=seed, steps=13, rows=9)
-    expected, found = (one.update(rollout, given_settings) for one in (torchs, native))
-    assert found["train/grad_norm"] == pytest.approx(expected["train/grad_norm"], rel=1e-4)
-    for flat in native.network.flat:
-        assert not flat[native.network.padding()].any()
+    assert_learns_as_torch(case, seed)
 
 
 def test_parameters_come_back_as_they_went_in() -> None:

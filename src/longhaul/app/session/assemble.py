@@ -127,13 +127,8 @@ def assemble(session: Session, given: Sequence[RunListener] = ()) -> BuiltRun:
     lessons, backends = find_lessons(config, task), choose_backends(run, policy, notify)
     learner = build_learner(config, policy, replay, backends.learning, training, lessons)
     faults = FaultLog(run.directory.crash, notify, monitoring.workers, note)
-    collector = build_collector(
-        config,
-        task,
-        policy,
-        CollectorMonitor(faults.listeners, note, monitoring.signal),
-        backends.acting,
-    )
+    monitor = CollectorMonitor(faults.listeners, note, monitoring.signal)
+    collector = build_collector(config, task, policy, monitor, backends.acting)
     training.callback(collector.close)
     monitoring.timer.add_gauge(collector.timings)
     hints = HintReporter(
