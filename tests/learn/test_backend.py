@@ -72,6 +72,15 @@ def test_a_run_keeps_what_it_was_begun_with() -> None:
         assert find_backends(MLP, auto, learners=1, begun=begun) == begun
 
 
+def test_a_native_run_refuses_what_only_torch_computes() -> None:
+    compiled = Case(CASES["separate"].action, {**SMALL, "compile": True}).build()
+    begun = Backends("native", "native")
+    with pytest.raises(ConfigError, match="begun with native updates, which do not support"):
+        find_backends(compiled, PPOConfig(), learners=1, begun=begun)
+    torchs = find_backends(compiled, PPOConfig(backend="torch"), learners=1, begun=begun)
+    assert torchs == Backends("torch", "torch")
+
+
 def test_a_run_may_be_given_another_backend_and_acts_natively_only_if_it_began_so() -> None:
     native, torch = PPOConfig(backend="native"), PPOConfig(backend="torch")
     was_native, was_torch = Backends("native", "native"), Backends("torch", "torch")

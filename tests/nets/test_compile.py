@@ -77,7 +77,7 @@ def test_weights_pass_between_compiled_and_plain_runs(
     tmp_path: Path, first: str, then: str
 ) -> None:
     quiet = SessionOptions(quiet=True)
-    config = small_config(CARTPOLE, f"policy.compile={first}")
+    config = small_config(CARTPOLE, f"policy.compile={first}", "learn.backend=torch")
     run = begin_run(config, tmp_path).directory
     run_session(run, config, quiet, also_until=after_iterations(2))
     weights = Run(run).agent("latest").policy.state_dict()

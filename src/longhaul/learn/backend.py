@@ -26,14 +26,20 @@ def find_backends(
     policy: Policy, config: OnPolicyConfig, *, learners: int, begun: Backends | None
 ) -> Backends:
     """Return the backends of a run: those it was begun with, what is asked for, or the faster."""
-    learning: str = config.backend
-    if learning == NATIVE and (obstacle := _obstacle(policy, config, learners)):
+    obstacle = _obstacle(policy, config, learners)
+    if config.backend != "auto":
+        learning: str = config.backend
+    elif begun is None:
+        learning = TORCH if obstacle else NATIVE
+    else:
+        learning = begun.learning
+    if learning == NATIVE and obstacle:
         raise ConfigError(
             f"learn.backend = 'native' does not support {obstacle}; use 'auto' or 'torch'"
+            if begun is None
+            else f"the run was begun with native updates, which do not support {obstacle}; go on "
+            "without that, or with learn.backend = 'torch'"
         )
-    if learning == "auto":
-        fastest = TORCH if _obstacle(policy, config, learners) else NATIVE
-        learning = fastest if begun is None else begun.learning
     return Backends(learning, learning if begun is None or learning == TORCH else begun.acting)
 
 
