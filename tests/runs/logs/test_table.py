@@ -14,9 +14,10 @@ from longhaul.runs.track.tracker import NOTHING, Point
 from tests.runs.conftest import FakeClock
 
 pytest.importorskip("pyarrow")
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from longhaul.runs.logs.table import TableKeeper, rebuild_table
+from longhaul.runs.logs.table import GROUP, TableKeeper, rebuild_table
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -58,6 +59,36 @@ def test_a_resumed_run_has_every_row_once(run: RunDirectory, clock: FakeClock) -
         second.write(point(iteration))
     second.close()
     assert [row["iteration"] for row in read(run.metrics_table)] == list(range(1, 10))
+
+
+def test_memory_does_not_depend_on_the_length_of_the_run(
+    run: RunDirectory, clock: FakeClock
+) -> None:
+    keeper = TableKeeper(run, clock.clocks(), every_seconds=60.0)
+    keeper.open(Progress())
+    before = pa.total_allocated_bytes()
+    for part in range(3):
+        for iteration in range(part * GROUP, (part + 1) * GROUP):
+            keeper.write(point(iteration + 1))
+        clock.seconds += 3600
+        keeper.write(point((part + 1) * GROUP + 1, last=1.0))
+        assert pa.total_allocated_bytes() <= before
+    keeper.close()
+    found = pq.ParquetFile(run.metrics_table)
+    assert found.metadata.num_rows == 3 * GROUP + 3
+    assert found.metadata.num_row_groups == 3
+
+
+def test_a_cut_removes_what_a_resumed_run_does_again(run: RunDirectory, clock: FakeClock) -> None:
+    first = TableKeeper(run, clock.clocks(), every_seconds=0.0)
+    first.open(Progress())
+    for iteration in range(1, 8):
+        first.write(point(iteration))
+    first.close()
+    second = TableKeeper(run, clock.clocks(), every_seconds=0.0)
+    second.open(Progress(4, 32, 0))
+    second.close()
+    assert [row["iteration"] for row in read(run.metrics_table)] == [1, 2, 3, 4]
 
 
 def test_a_damaged_file_is_made_anew(run: RunDirectory, clock: FakeClock) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ MOST_SHARE = 0.01
 """Share of the time that writing may take."""
 CHUNK = 20_000
 """Rows held as Python values at a time."""
+GROUP = 4_000
+"""Rows of the file that are held at a time while it is written again."""
 
 
 def make_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -50,25 +52,62 @@ def join(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(list(tables), promote_options="default")
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """Replace the file by the table atomically."""
+def grouped(pieces: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield all rows in tables of this schema, each of at least GROUP rows but the last."""
+    held = [schema.empty_table()]
+    for piece in pieces:
+        held.append(piece)
+        if sum(table.num_rows for table in held) >= GROUP:
+            yield join(held)
+            held = [schema.empty_table()]
+    if len(held) > 1:
+        yield join(held)
+
+
+def write_tables(pieces: Iterable[pa.Table], schema: pa.Schema, path: Path) -> None:
+    """Replace the file by these tables below each other, atomically."""
     beside = path.with_name(f".{path.name}.tmp")
-    pq.write_table(table, beside, compression="zstd")
+    with pq.ParquetWriter(beside, schema, compression="zstd") as writer:
+        for table in grouped(pieces, schema):
+            writer.write_table(table)
     beside.replace(path)
     sync_directory(path.parent)
 
 
+def add_to_table(path: Path, new: pa.Table, *, is_kept: bool) -> None:
+    """Add rows to the file, of which only a part is held at a time; it is made unless `is_kept`."""
+    if not is_kept:
+        write_tables([new], new.schema, path)
+        return
+    with pq.ParquetFile(path) as old:
+        schema = join([old.schema_arrow.empty_table(), new.schema.empty_table()]).schema
+        pieces = (old.read_row_group(number) for number in range(old.num_row_groups))
+        write_tables(chain(pieces, [new]), schema, path)
+
+
+def cut_table(path: Path, env_steps: int) -> int:
+    """Remove rows beyond these steps; return the steps of the last row, NOTHING without rows."""
+    last, is_long = NOTHING, False
+    with pq.ParquetFile(path) as old:
+        for number in range(old.num_row_groups):
+            steps = old.read_row_group(number, columns=["env_steps"])["env_steps"].to_pylist()
+            kept = [step for step in steps if step <= env_steps]
+            last = max([last, *kept])
+            is_long |= len(kept) < len(steps)
+        if is_long:
+            pieces = (old.read_row_group(number) for number in range(old.num_row_groups))
+            kept_rows = (piece.filter(pc.field("env_steps") <= env_steps) for piece in pieces)
+            write_tables(kept_rows, old.schema_arrow, path)
+    return int(last)
+
+
 def rebuild_table(directory: RunDirectory) -> int:
     """Rebuild metrics.parquet from the logs; return its number of rows."""
-    rows = merged_rows(directory)
-    tables = []
+    rows, written = merged_rows(directory), 0
     while chunk := list(islice(rows, CHUNK)):
-        tables.append(make_table(chunk))
-    if not tables:
-        return 0
-    table = join(tables)
-    write_table(table, directory.metrics_table)
-    return int(table.num_rows)
+        add_to_table(directory.metrics_table, make_table(chunk), is_kept=written > 0)
+        written += len(chunk)
+    return written
 
 
 def count_rows(path: Path) -> int | None:
@@ -80,29 +119,30 @@ def count_rows(path: Path) -> int | None:
 
 
 class TableKeeper(Tracker):
-    """Keeps metrics.parquet current; implements Tracker, so it runs in a separate thread."""
+    """Keeps metrics.parquet current; implements Tracker, so it runs in a separate thread.
+
+    Only rows that are not in the file yet are held: a run may have millions.
+    """
 
     def __init__(self, directory: RunDirectory, clocks: Clocks, *, every_seconds: float) -> None:
         self._directory = directory
         self._clocks = clocks
         self._every = every_seconds
-        self._table: pa.Table | None = None
+        self._is_kept = False
+        """Whether the rows of the file stay."""
         self._rows: list[Mapping[str, Any]] = []
         self._not_before = 0.0
 
     def open(self, progress: Progress) -> int:
         """Take over what the file has of the run so far; the rest comes from the logs."""
         self._not_before = self._clocks.monotonic() + self._every
-        self._rows = []
-        self._table = None
+        self._rows, self._is_kept = [], False
         try:
-            table = pq.read_table(self._directory.metrics_table)
-            old = table.filter(pc.field("env_steps") <= progress.env_steps)
+            last = cut_table(self._directory.metrics_table, progress.env_steps)
         except (OSError, KeyError, pa.ArrowException):
             return NOTHING
-        self._table = old
-        steps = old.column("env_steps").to_pylist()
-        return int(max(steps)) if steps else NOTHING
+        self._is_kept = True
+        return last
 
     def write(self, point: Point) -> None:
         """Take a row, and write the file if it is old."""
@@ -114,25 +154,19 @@ class TableKeeper(Tracker):
         row |= {"env_steps": point.env_steps}
         row |= {name: int(row[name]) for name in ("iteration", "episodes") if name in row}
         self._rows.append(row)
-        if len(self._rows) >= CHUNK:
-            self._gather()
-        if self._every > 0 and self._clocks.monotonic() >= self._not_before:
+        is_due = self._every > 0 and self._clocks.monotonic() >= self._not_before
+        if is_due or len(self._rows) >= CHUNK:
             self._save()
 
     def close(self) -> None:
         """Write the file a last time."""
         self._save()
 
-    def _gather(self) -> None:
-        if self._rows:
-            new = make_table(self._rows)
-            self._table = new if self._table is None else join([self._table, new])
-            self._rows = []
-
     def _save(self) -> None:
         began = self._clocks.monotonic()
-        self._gather()
-        if self._table is not None:
-            write_table(self._table, self._directory.metrics_table)
+        if self._rows:
+            new, self._rows = make_table(self._rows), []
+            add_to_table(self._directory.metrics_table, new, is_kept=self._is_kept)
+            self._is_kept = True
         ended = self._clocks.monotonic()
         self._not_before = ended + max(self._every, (ended - began) / MOST_SHARE)
