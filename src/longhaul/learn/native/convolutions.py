@@ -34,10 +34,11 @@ from longhaul.learn.native.kernels import (
     address,
     bias_gradient,
     filled_up,
+    inlined,
     part,
     places,
 )
-from longhaul.learn.native.tile import multiply
+from longhaul.learn.native.tile import WIDTH, copy_sixteen, multiply
 
 _PIXEL = np.float32(1.0 / 255.0)
 
@@ -72,16 +73,21 @@ def _load(pictures: Pictures, first: int, images: int, pixels: Array) -> None:
             target[:] = ZERO
 
 
-@kernel
-def _is_inside(layer: Array, row: int, column: int, width: int) -> bool:
-    """Whether so many columns of one row are all within the image."""
-    is_row = row >= 0 and row < layer[LAYER_IMAGE_ROWS]
-    return is_row and column >= 0 and column + width <= layer[LAYER_IMAGE_COLUMNS]
+@inlined
+def _columns(layer: Array, row: int, left: int) -> tuple[int, int]:
+    """Return which columns of a window's line are within the image, from and to."""
+    if row < 0 or row >= layer[LAYER_IMAGE_ROWS]:
+        return 0, 0
+    return max(0, -left), min(layer[LAYER_WINDOW], layer[LAYER_IMAGE_COLUMNS] - left)
 
 
 @kernel
 def _lay_out(layer: Array, source: Array, first: int, images: int, windows: Array) -> None:
-    """Write each window of some images as a row; what rows are filled up with is zero."""
+    """Write each window of some images as a row; what rows are filled up with is zero.
+
+    Lines are copied 16 numbers at a time. What that writes too much is written again by the next
+    line, and at the end there is room for it.
+    """
     size, channels, room = layer[LAYER_WINDOW], layer[LAYER_CHANNELS], layer[LAYER_INPUTS]
     line, at = size * channels, 0
     for image in range(images):
@@ -93,15 +99,15 @@ def _lay_out(layer: Array, source: Array, first: int, images: int, windows: Arra
                     row = y * layer[LAYER_STRIDE] - layer[LAYER_EDGE_ROWS] + i
                     place = begin + (row * layer[LAYER_IMAGE_COLUMNS] + left) * channels
                     target = at + i * line
-                    if _is_inside(layer, row, left, size):
-                        _copy(part(windows, target, line), part(source, place, line))
+                    begins, ends = _columns(layer, row, left)
+                    if ends - begins == size:
+                        for n in range(0, line, WIDTH):
+                            copy_sixteen(address(windows, target + n), address(source, place + n))
                         continue
-                    for j in range(size):
-                        cell = part(windows, target + j * channels, channels)
-                        if _is_inside(layer, row, left + j, 1):
-                            _copy(cell, part(source, place + j * channels, channels))
-                        else:
-                            cell[:] = ZERO
+                    part(windows, target, line)[:] = ZERO
+                    inside, skipped = (ends - begins) * channels, begins * channels
+                    cells = part(windows, target + skipped, inside)
+                    _copy(cells, part(source, place + skipped, inside))
                 part(windows, at + size * line, room - size * line)[:] = ZERO
                 at += room
 
@@ -121,13 +127,10 @@ def _put_back(layer: Array, windows: Array, images: int, slopes: Array, first: i
                     row = y * layer[LAYER_STRIDE] - layer[LAYER_EDGE_ROWS] + i
                     place = begin + (row * layer[LAYER_IMAGE_COLUMNS] + left) * channels
                     source = at + i * line
-                    if _is_inside(layer, row, left, size):
-                        _add(part(slopes, place, line), part(windows, source, line))
-                        continue
-                    for j in range(size):
-                        if _is_inside(layer, row, left + j, 1):
-                            cell = part(slopes, place + j * channels, channels)
-                            _add(cell, part(windows, source + j * channels, channels))
+                    begins, ends = _columns(layer, row, left)
+                    inside, skipped = (ends - begins) * channels, begins * channels
+                    cells = part(slopes, place + skipped, inside)
+                    _add(cells, part(windows, source + skipped, inside))
                 at += room
 
 

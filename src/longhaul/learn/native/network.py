@@ -127,12 +127,12 @@ class NativeNetwork:
         windows = [row[LAYER_INPUTS] * self._places(n) for n, row in enumerate(rows)]
         self.work: Arrays = (
             _floats(self._size * of_learning),
-            _floats(self._results),
+            _floats(self._results + WIDTH),  # lines of images are copied 16 numbers at a time
             _floats(self._results * of_learning),
             _floats(int(layers[:, : LAYER_OUTPUTS + 1].max())),
             _floats(_filled(self.actions)),
-            _floats(IMAGES * max(windows) if plain.images else 0),
-            _floats(IMAGES * self.pixels),
+            _floats(IMAGES * max(windows) + WIDTH if plain.images else 0),
+            _floats(IMAGES * self.pixels + WIDTH),
             np.zeros((ROWS, FACTS), np.float32),
             np.zeros((ROWS, len(plain.choices)), np.int64),
         )

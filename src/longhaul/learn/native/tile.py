@@ -127,6 +127,21 @@ def _tile(rows: int, vectors: int) -> Any:
     return cast(Any, intrinsic(tile))
 
 
+def _type_copy(typing_context: Any, target: Any, source: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        for first in range(0, WIDTH * FLOAT_BYTES, LANES * FLOAT_BYTES):
+            written, read = (
+                builder.inttoptr(builder.add(value, _number(first)), _VECTOR.as_pointer())
+                for value in values
+            )
+            builder.store(builder.load(read, align=FLOAT_BYTES), written, align=FLOAT_BYTES)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+copy_sixteen = cast(Any, intrinsic(_type_copy))
+"""Copy 16 numbers between two addresses, as vectors."""
 _wide = _tile(4, 4)
 _middle = _tile(8, 2)
 _narrow = _tile(8, 1)
