@@ -214,8 +214,9 @@ class TaskContract:
         declared = declared_metrics([built.task])
         for panel in built.task.panels:
             assert panel.title
-            # What panels of records show are fields of files, not metrics.
-            shown = () if panel.records else (*panel.metrics, *panel.right)
+            # What panels of records and of single episodes show are fields of files, not metrics.
+            of_files = panel.records or panel.kind == "episodes"
+            shown = () if of_files else (*panel.metrics, *panel.right)
             unknown = [name for name in shown if name not in known]
             assert all(any(declares(one, name) for one in declared) for name in unknown)
 

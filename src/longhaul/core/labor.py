@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from numba import types
 
 from longhaul.core.env import Array
 from longhaul.core.native import words_of
+from longhaul.core.system import function_at
 
 Labor = Callable[[Any, int, int], int]
 """`labor(pointer, index, member)`: its arguments are `fetch(pointer)`. In a chain `index` is the
@@ -20,7 +20,6 @@ simulator, `member` the thread of a crew, and any answer but 0 leaves the rest o
 
 _compiled: list[Any] = []
 """Native code lives as long as the object that compiled it."""
-_Call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,10 @@ class Link:
 
         A call costs a microsecond, whatever the number of arguments.
         """
-        function, words = _Call(self.address), self.words.ctypes.data
+        function, words = function_at(self.address), self.words.ctypes.data
 
         def run(index: int, member: int, *, _kept: Link = self) -> int:
-            answer: int = function(words, index, member)
-            return answer
+            return function(words, index, member)
 
         return run
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -172,3 +173,12 @@ def keep_freed_memory() -> bool:
     if mallopt is None:
         return False
     return bool(mallopt(TRIM_THRESHOLD, KEPT_BYTES) and mallopt(MMAP_THRESHOLD, LARGEST_KEPT_BLOCK))
+
+
+def function_at(address: int) -> Callable[[int, int, int], int]:
+    """Return the native function of three integers at an address; other threads run meanwhile."""
+    number = ctypes.c_int64
+    found: Callable[[int, int, int], int] = ctypes.CFUNCTYPE(number, number, number, number)(
+        address
+    )
+    return found

@@ -161,7 +161,8 @@ def temporary_folder(folder: Path) -> Path:
 
 def remove_leftovers(folder: Path, lock: RunLock) -> list[Path]:
     """Remove folders that a killed writer left; only for the holder of the run's lock."""
-    if not lock.is_held or lock.path.parent not in folder.parents:
+    # A search keeps the checkpoints of each goal one folder deeper than a run does.
+    if not lock.is_held or lock.path.parent not in folder.parents[:2]:
         raise ValueError(f"{folder} may be cleaned only by the holder of its run's lock")
     removed = []
     for path in sorted(folder.glob(f"{_PREFIX}*")):

@@ -51,11 +51,6 @@ PANELS = (
         each="games",
         label="true score",
     ),
-    Panel(
-        "What is paid",
-        tuple(f"reward/{term}" for kind in TERMS.values() for term in kind),
-        name="reward",
-    ),
 )
 
 
@@ -82,6 +77,8 @@ def build(request: TaskRequest) -> Task:
     envs = game_envs(options.game())
     graph = rules_of(options.rules, options.play)
     most = options.max_steps
+    terms = tuple(f"reward/{term}" for term in TERMS[options.reward])
+    paid = Panel("What is paid", terms, name="reward")
     task = Task(
         name="nethack",
         envs=envs,
@@ -92,7 +89,7 @@ def build(request: TaskRequest) -> Task:
         evaluation=Evaluation(
             metric=SCORE, suite=suites(options), during=REHEARSAL, final=(HELD_OUT,)
         ),
-        panels=(*PANELS, rule_records.PANEL),
+        panels=(*PANELS, paid, rule_records.PANEL),
         records=lambda log: rule_records.rule_records(graph),
         summarize_training=summarize_training(options.reward),
         summarize_steps=summarize_skills if options.play == "skills" else None,

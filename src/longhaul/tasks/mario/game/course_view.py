@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from longhaul.core.env import Array
 from longhaul.core.errors import ConfigError
 from longhaul.core.labor import Labor
 from longhaul.core.native import fetch, integer
-from longhaul.core.rollout import TensorTree
 from longhaul.tasks.mario.game.memory import (
     AREA_OFFSET,
     AREA_TYPE,
@@ -25,6 +21,11 @@ from longhaul.tasks.mario.game.memory import (
 )
 from longhaul.tasks.mario.game.reward import LOOPS, RIGHTS, WRONGS
 from longhaul.tasks.mario.game.stages import Stage
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from longhaul.core.rollout import TensorTree
 
 COURSE = "course"
 """The part of an observation with these numbers."""
@@ -86,7 +87,7 @@ def on_stages(stages: Iterable[Stage]) -> Callable[[TensorTree], Tensor]:
                 "names its stage"
             )
         course = obs[COURSE] > 0
-        found = torch.zeros(len(course), dtype=torch.bool, device=course.device)
+        found = course.new_zeros(len(course))
         for stage in wanted:
             found |= course[:, stage.world - 1] & course[:, WORLDS + stage.number - 1]
         return found
