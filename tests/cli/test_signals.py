@@ -226,6 +226,11 @@ time.sleep(60)
 """
 
 
+def hear_interrupts() -> None:
+    """Undo what a shell does to jobs in its background: they and their children ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_the_command_is_imported_ends_it_by_its_code(
     number: signal.Signals, tmp_path: Path
@@ -238,6 +243,7 @@ def test_a_signal_while_the_command_is_imported_ends_it_by_its_code(
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(modules), *sys.path])},
+        preexec_fn=hear_interrupts,
     ) as process:
         try:
             wait_until(reached.exists, process)
