@@ -86,15 +86,19 @@ def test_workers_killed_from_outside_at_any_moment_are_back_soon_and_change_noth
     actions = wishes(vector, steps)
     drawn = np.random.default_rng(3)
     records: list[Record] = []
+    # Steps on a quick machine may end before the kill, and the next one hit the same dead worker.
+    killed = set()
     for cut in range(0, steps, steps // kills):
         pid = list(vector.pids().values())[int(drawn.integers(2))]
+        killed.add(pid)
         killer = threading.Timer(float(drawn.uniform(0, 0.01)), kill, (pid,))
         killer.start()
         records += play(vector, actions[cut : cut + steps // kills])
         killer.join()
     assert_same(records, expected)
     seconds = [f.seconds for f in reports.faults if f.kind == "replaced" and f.seconds]
-    assert len(seconds) >= kills - 1
+    assert len(killed) > 0.9 * kills
+    assert len(seconds) >= len(killed) - 1, "every worker but the last one was missed in time"
     assert float(np.percentile(seconds, 95)) < 2.0
 
 
