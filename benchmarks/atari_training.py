@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from benchmarks.beside import (
@@ -18,48 +17,20 @@ from benchmarks.beside import (
     PeerRow,
     available,
     measure_in_turn,
+    measure_script,
     our_ways,
     threads_title,
 )
 from benchmarks.peers import cleanrl, sample_factory_atari
-from benchmarks.processes import isolated, run_peer_script
+from benchmarks.processes import run_peer_script
 
 from benchmarks import command
 from longhaul.app.bench.training import only_training
 from longhaul.app.build.config import RunConfig
-from longhaul.app.build.sources import Reference, resolve, to_values
-from longhaul.learn.config import PPOConfig
+from longhaul.app.build.sources import resolve, to_values
 
 ITERATIONS = 10
 """Measured by default, after the first."""
-
-
-def conditions_for(config: RunConfig) -> dict[str, Any]:
-    """Return what all trainers share, for scripts that do not know our configuration."""
-    learn = config.learn
-    assert isinstance(learn, PPOConfig), "the peers' learners are PPO"
-    rollout = config.num_envs * config.collect.num_steps
-    return {
-        "game": Reference.parse(config.task).argument,
-        "seed": config.seed,
-        "num_envs": config.num_envs,
-        "steps": config.collect.num_steps,
-        "minibatch_size": learn.minibatch_size,
-        "n_epochs": learn.n_epochs,
-        "learning_rate": learn.learning_rate,
-        "clip_range": learn.clip_range,
-        "iterations": -(-config.total_timesteps // rollout),
-    }
-
-
-def measure_script(
-    config: RunConfig, *, python: Path, script: ModuleType, asked: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return what a peer's script measures in its own interpreter."""
-    assert script.__file__ is not None
-    given = json.dumps({**conditions_for(config), **asked})
-    words = [*isolated(python, script.__file__), given]
-    return run_peer_script(script.__name__, words, limit_seconds=PEER_SECONDS)
 
 
 def measure_sb3(config: RunConfig, *, python: Path, threads: int) -> dict[str, Any]:
@@ -81,7 +52,7 @@ def _sb3_rows(python: Path) -> list[PeerRow]:
 
 def _cleanrl_rows(python: Path) -> list[PeerRow]:
     def row(threads: int) -> PeerRow:
-        asked = {"threads": threads}
+        asked = {"threads": threads, "script": "ppo_atari_envpool", "suffix": "-v5"}
         measure = partial(measure_script, python=python, script=cleanrl, asked=asked)
         return PeerRow(f"cleanrl, EnvPool, {threads_title(threads)}", measure)
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from benchmarks.processes import CpuStopwatch, missing
+from benchmarks.processes import CpuStopwatch, isolated, missing, run_peer_script
 
 from benchmarks import command
 from longhaul.app.bench.table import Ratio, Section, Speeds, SpeedTable, ratio
 from longhaul.app.bench.training import measure_run, time_shares
 from longhaul.app.build.config import RunConfig
+from longhaul.app.build.sources import Reference
+from longhaul.learn.config import PPOConfig
 from longhaul.nets.config import ImagePrecision
 
 EQUAL_PRECISION: ImagePrecision = "float32"
@@ -90,6 +94,34 @@ def available(peers: Iterable[Peer]) -> tuple[tuple[PeerRow, ...], tuple[str, ..
         else:
             found += peer.rows(peer.python)
     return tuple(found), tuple(left_out)
+
+
+def conditions_for(config: RunConfig) -> dict[str, Any]:
+    """Return what all trainers share, for scripts that do not know our configuration."""
+    learn = config.learn
+    assert isinstance(learn, PPOConfig), "the peers' learners are PPO"
+    rollout = config.num_envs * config.collect.num_steps
+    return {
+        "game": Reference.parse(config.task).argument,
+        "seed": config.seed,
+        "num_envs": config.num_envs,
+        "steps": config.collect.num_steps,
+        "minibatch_size": learn.minibatch_size,
+        "n_epochs": learn.n_epochs,
+        "learning_rate": learn.learning_rate,
+        "clip_range": learn.clip_range,
+        "iterations": -(-config.total_timesteps // rollout),
+    }
+
+
+def measure_script(
+    config: RunConfig, *, python: Path, script: ModuleType, asked: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what a peer's script measures in its own interpreter."""
+    assert script.__file__ is not None
+    given = json.dumps({**conditions_for(config), **asked})
+    words = [*isolated(python, script.__file__), given]
+    return run_peer_script(script.__name__, words, limit_seconds=PEER_SECONDS)
 
 
 def measure_in_turn(

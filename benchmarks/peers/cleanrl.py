@@ -1,4 +1,4 @@
-"""CleanRL's PPO over EnvPool as it is published, to measure beside ours.
+"""One of CleanRL's scripts as it is published, to measure beside ours.
 
 Run as a script by a Python that has both (`make peers-atari` makes one). It writes agent steps a
 second.
@@ -23,7 +23,7 @@ def arguments(asked: dict[str, Any]) -> list[str]:
     size = asked["num_envs"] * asked["steps"]
     chosen = {
         "cuda": False,
-        "env-id": f"{asked['game']}-v5",
+        "env-id": asked["game"] + asked["suffix"],
         "seed": asked["seed"],
         "total-timesteps": asked["iterations"] * size,
         "num-envs": asked["num_envs"],
@@ -43,7 +43,7 @@ def measure(asked: dict[str, Any]) -> dict[str, float]:
 
     marks = Marks()
     size = asked["num_envs"] * asked["steps"]
-    command = [sys.executable, "-u", "-W", "ignore", "-m", "cleanrl.ppo_atari_envpool"]
+    command = [sys.executable, "-u", "-W", "ignore", "-m", f"cleanrl.{asked['script']}"]
     with TemporaryDirectory(prefix="longhaul-bench-") as folder:
         process = subprocess.Popen(
             [*command, *arguments(asked)],
