@@ -14,7 +14,6 @@ from longhaul.app.bench.training import bench_training
 from longhaul.app.build.config import RunConfig
 from longhaul.app.build.sources import Reference, resolve
 
-
 CLEANRL = ("CartPole-v1", "Acrobot-v1")
 """The environments its script can play, by the names that they have in its version of Gym."""
 

@@ -24,8 +24,9 @@ def test_a_peer_is_measured_beside_us() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert list(told["ratios"]) == ["longhaul / sb3"]
-    assert told["steps_per_second"]["sb3"][0] > 0
+    # CleanRL is beside it where its interpreter was made.
+    assert "longhaul / sb3" in told["ratios"]
+    assert all(min(ratios) > 0 for ratios in told["ratios"].values())
 
 
 def test_the_peer_has_our_network_batch_and_environment() -> None:
