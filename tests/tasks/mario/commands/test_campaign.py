@@ -62,7 +62,23 @@ class World:
         self.commands.append(list(command))
         if "explore" in command:
             self.search(command)
+        if "evaluate" in command:
+            return self.evaluate(command, log)
         return Pretended(self, command[command.index("--name") + 1], command, log)
+
+    def evaluate(self, command: Sequence[str], log: Path) -> Pretended:
+        """Pretend to evaluate: a tenth less than what chose the checkpoint."""
+        run = Path(command[command.index("evaluate") + 1])
+        last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+        rate = last["eval/rate"] - 0.1
+        self.ends_at_once["evaluation"] = 0
+        pretended = Pretended(self, "evaluation", command, log)
+        rates = {
+            "metrics": {"eval/rate": rate},
+            "intervals": {"eval/rate": [rate - 0.1, rate + 0.1]},
+        }
+        log.write_text(json.dumps({"suites": [rates]}))
+        return pretended
 
     def rest(self, seconds: float) -> None:
         """Let time pass, unless somebody is about to end."""
@@ -112,7 +128,7 @@ class Pretended:
         self.world, self.command, self.log = world, command, log
         self.code = world.ends_at_once.get(name)
         if self.code is not None:
-            if "explore" in command:
+            if "train" not in command:
                 world.ends_at_once.pop(name)
             log.write_text("longhaul: there is no game\n")
         world.live.append(self)
@@ -132,7 +148,7 @@ class Pretended:
         return self.code or 0
 
 
-def campaign(world: World, **changes: Any) -> CampaignRunner:
+def campaign(world: World, kind: Campaign = CAMPAIGN, **changes: Any) -> CampaignRunner:
     request = CampaignRequest(
         task="toy",
         courses=",".join(world.gains),
@@ -143,7 +159,7 @@ def campaign(world: World, **changes: Any) -> CampaignRunner:
     )
     return CampaignRunner(
         replace(request, **changes),
-        CAMPAIGN,
+        kind,
         world.told.append,
         clock=lambda: world.now,
         rest=world.rest,
@@ -167,6 +183,29 @@ def test_a_campaign_ends_when_all_courses_have_reached_the_target(tmp_path: Path
     world = World(tmp_path, {"a": [(0.9, 10.0)], "b": [(0.5, 10.0), (0.85, 10.0)]})
     assert campaign(world).run().seconds == 30.0
     assert world.given == ["a", "b", "b"]
+
+
+def test_what_is_left_is_evaluated_on_episodes_that_chose_nothing(tmp_path: Path) -> None:
+    gains = {"a": [(0.9, 10.0)], "b": [(0.5, 10.0), (0.6, 10.0)], "c": [(0.0, 10.0)]}
+    world = World(tmp_path, gains)
+    kind = replace(CAMPAIGN, final="unseen")
+    report = campaign(world, kind, budget_seconds=30.0).run()
+    assert [state.final for state in report.states] == [
+        pytest.approx((0.8, 0.7, 0.9)),
+        pytest.approx((0.4, 0.3, 0.5)),
+        (),
+    ]
+    done = [
+        next(word for word in command if word in {"train", "evaluate"})
+        for command in world.commands
+    ]
+    assert done == ["train", "evaluate", "train", "train", "evaluate"]
+    assert "--suite unseen --no-references" in " ".join(world.commands[1])
+    assert "0.80 (0.70 to 0.90)" in report.as_text()
+    campaign(world, kind, budget_seconds=30.0).run()
+    assert len(world.commands) == 5, "nothing was trained since"
+    campaign(world, kind, budget_seconds=40.0).run()
+    assert len(world.commands) == 7, "what was trained since is evaluated again"
 
 
 def test_a_course_learns_from_the_one_that_is_cleared_most_often(tmp_path: Path) -> None:
@@ -236,7 +275,7 @@ def test_the_table_tells_what_blocks(tmp_path: Path) -> None:
     assert "1 of 1 cleared in 10 s" in text
     assert "0.25" in text
     page = (tmp_path / "toy" / "campaign.campaign" / "campaign.md").read_text()
-    assert "| a | yes | 0.25 | 500 | 540 |" in page
+    assert "| a | yes | 0.25 | - | 500 | 540 |" in page
 
 
 def test_a_second_call_goes_on_where_the_first_stopped(tmp_path: Path) -> None:

@@ -81,12 +81,12 @@ class CampaignRequest:
 
 @dataclass(slots=True)
 class CourseJob(Job):
-    """A slice of a course's training, its search or the film of it, under way."""
+    """A slice of a course's training, its search, its film or its final evaluation, under way."""
 
     course: str
     began: float
     seconds: float
-    kind: Literal["slice", "film", "search"] = "slice"
+    kind: Literal["slice", "film", "search", "final"] = "slice"
 
 
 class CampaignRunner:
@@ -140,10 +140,14 @@ class CampaignRunner:
         if self._unfilmed:
             return self._begin_film(self._unfilmed.pop(0))
         request = self._request
-        if self._spent >= request.budget_seconds or self._asked() is not None:
+        if self._asked() is not None:
             return None
-        busy = {job.course for job in live}
-        name = plan.next_course(self.report.states, target=request.target, busy=busy)
+        busy, states = {job.course for job in live}, self.report.states
+        has_time = self._spent < request.budget_seconds
+        name = plan.next_course(states, target=request.target, busy=busy) if has_time else None
+        due = plan.next_final(states, target=request.target, busy=busy, is_end=name is None)
+        if due is not None and self._campaign.final:
+            return self._begin_final(due)
         if name is None:
             return None
         is_unknown = request.explore and not self._states[name].searched
@@ -191,6 +195,15 @@ class CampaignRunner:
             self._launch(command, log), log, name, self._clock(), math.inf, kind="film"
         )
 
+    def _begin_final(self, name: str) -> CourseJob:
+        """Evaluate a course's best checkpoint on episodes that did not choose it."""
+        command = longhaul_command("evaluate", self._states[name].run, "--checkpoint", "best")
+        command += ["--suite", self._campaign.final, "--no-references", "--json"]
+        log = self._request.folder / f"{slug(name)}.final.json"
+        return CourseJob(
+            self._launch(command, log), log, name, self._clock(), math.inf, kind="final"
+        )
+
     def look(self, job: CourseJob, code: int | None) -> None:
         """Ask a job to stop when it has had its time, and keep what it has brought."""
         now = self._clock()
@@ -202,7 +215,12 @@ class CampaignRunner:
                 job.ask_to_stop()
             return
         before = self._states[job.course]
-        ended = {"slice": self._trained, "film": self._filmed, "search": self._searched}
+        ended = {
+            "slice": self._trained,
+            "film": self._filmed,
+            "search": self._searched,
+            "final": self._evaluated,
+        }
         state = ended[job.kind](job, code)
         state = replace(state, seconds=before.seconds + now - job.began)
         self._states[job.course] = state
@@ -257,6 +275,19 @@ class CampaignRunner:
             self._notify(f"{job.course}: no film: {said[-1] if said else code}")
         return replace(self._states[job.course], film=path.name if path.is_file() else "")
 
+    def _evaluated(self, job: CourseJob, code: int) -> CourseState:
+        """Return the state of a course with the result of its final evaluation."""
+        state = replace(self._states[job.course], final_steps=self._states[job.course].env_steps)
+        try:
+            (suite,) = json.loads(job.output())["suites"]
+            found = suite["metrics"][self._campaign.rate]
+            low, high = suite["intervals"][self._campaign.rate]
+        except (ValueError, KeyError, TypeError):
+            self._notify(f"{job.course}: the final evaluation ended with {code}; see {job.log}")
+            return replace(state, final=())
+        self._notify(f"{job.course}: {found:.2f} ({low:.2f} to {high:.2f}) of the final episodes")
+        return replace(state, final=(found, low, high))
+
     def _arguments(self, name: str, state: CourseState) -> list[str]:
         request, course = self._request, self._courses[name]
         found = ["--name", self._run_name(name), "--runs-root", str(request.root)]
@@ -306,6 +337,7 @@ class CampaignRunner:
                 rate=max(row[self._campaign.rate] for row in rated),
                 progress=max(row[self._campaign.progress] for row in rated),
                 farthest=max(farthest),
+                solved_back=1.0 - float(rows[-1].get(self._campaign.earliest, 1.0)),
                 blocked=self._blocked(run),
             )
         return replace(state, worths=(*state.worths, state.worth))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from longhaul.tasks.mario.evaluation import CLEAR_RATE, REHEARSAL
+from longhaul.tasks.mario.evaluation import CLEAR_RATE, FINAL, REHEARSAL
 from longhaul.tasks.mario.game.stages import ALL_STAGES, lottery
 
 PIXELS_PER_CLEAR = 3000.0
@@ -56,11 +56,17 @@ class CourseState:
     """The demonstration it is trained along; empty: none."""
     is_over: bool = False
     """Whether its run has used up its steps."""
+    solved_back: float = 0.0
+    """How much of its demonstration's path is solved, from the goal back."""
+    final: tuple[float, ...] = ()
+    """Clear rate of the final evaluation, and the ends of its interval; empty: none yet."""
+    final_steps: int = 0
+    """How far the course was trained when that was measured."""
 
     @property
     def worth(self) -> float:
         """What the course has brought so far."""
-        return self.rate + min(self.progress / PIXELS_PER_CLEAR, 1.0)
+        return self.rate + self.solved_back + min(self.progress / PIXELS_PER_CLEAR, 1.0)
 
     @property
     def idle(self) -> int:
@@ -96,6 +102,24 @@ def next_course(
         return None
     moving = [state for state in open_ if state.idle < PATIENCE]
     return max(moving or open_, key=lambda state: (state.promise(), -len(state.worths))).name
+
+
+def next_final(
+    states: tuple[CourseState, ...], *, target: float, busy: Collection[str] = (), is_end: bool
+) -> str | None:
+    """Return the course whose final evaluation is due, None if none is.
+
+    It is due when the course is left; at the end, for every one that was ever cleared.
+    """
+    least = 0.0 if is_end else target
+    due = (
+        state.name
+        for state in states
+        if 0 < state.rate >= least
+        and state.final_steps < state.env_steps
+        and state.name not in busy
+    )
+    return next(due, None)
 
 
 def teacher_of(
@@ -182,6 +206,10 @@ class Campaign:
     """Return what stops the episodes of an evaluation, from its row in the run's events."""
     suite: str = ""
     """The suite on which the rate is measured while training; films show its episodes."""
+    final: str = ""
+    """The suite of episodes that choose nothing; empty: there is none."""
+    earliest: str = ""
+    """The metric with the place of the earliest state of a path that is solved, 0 its start."""
 
 
 def _course(name: str) -> CampaignCourse:
@@ -223,4 +251,6 @@ CAMPAIGN = Campaign(
     farthest="eval/max_x",
     blocked=obstacle,
     suite=REHEARSAL,
+    final=FINAL,
+    earliest="path/earliest",
 )
