@@ -117,25 +117,34 @@ class HelpOptions:
         )
 
 
+ORDERS = ("drawn", "curriculum", "failures")
+
+
 @dataclass(frozen=True, slots=True)
 class StageOptions:
     """Which of the stages are played, and how often."""
 
     order: str = "drawn"
     """`drawn`: all stages of the options, by their weights. `curriculum`: one after another, the
-    next one joins when the newest is cleared often enough."""
+    next one joins when the newest is cleared often enough. `failures`: all, each as often as it was
+    recently failed from its true start."""
     threshold: float = 0.6
     """Clear rate, over recent training episodes, at which the next stage joins."""
     old_weight: float = 0.25
-    """How often a stage that was passed is drawn, compared with the newest."""
+    """How often a stage that was passed is drawn, compared with the newest; with `failures`, one
+    that is never failed, compared with one that always is."""
 
     def __post_init__(self) -> None:
-        if self.order not in ("drawn", "curriculum"):
+        if self.order not in ORDERS:
             raise ConfigError(
-                f"options.schedule.stages.order = {self.order!r} is neither 'drawn' nor "
-                "'curriculum'"
+                f"options.schedule.stages.order = {self.order!r} is none of {', '.join(ORDERS)}"
             )
         check_ranges(self, "options.schedule.stages", {PART: "threshold", SHARE: "old_weight"})
+        if self.order == "failures" and not self.old_weight:
+            raise ConfigError(
+                "options.schedule.stages.old_weight must be above 0 with the order 'failures': a "
+                "stage that is never drawn again would not be seen to be forgotten"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -198,15 +199,82 @@ class StageCurriculum:
         return (*old, (self.stages[opened - 1], 1.0))
 
 
+REDRAW_EVERY = 10
+"""Iterations between two changes of the weights: every change is an event of the run."""
+STEPS_OF_WEIGHT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class FailureState:
+    """The smoothed clear rate of every stage, 0 before its first episode."""
+
+    rates: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StagesByFailure:
+    """Play all stages, each as often as it is failed."""
+
+    stages: tuple[str, ...]
+    options: StageOptions
+    name: str = "stages"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The clear rate of every stage."""
+        return tuple(stage_rate(stage) for stage in self.stages)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """How often each stage is played."""
+        return (STAGES.name,)
+
+    @property
+    def extremes(self) -> tuple[Assignment, ...]:
+        """All stages always failed, and none ever."""
+        count = len(self.stages)
+        return tuple(STAGES.to(self._listed((rate,) * count)) for rate in (0.0, 1.0))
+
+    def initial(self) -> FailureState:
+        """Return the state in which nothing was cleared."""
+        return FailureState((0.0,) * len(self.stages))
+
+    def decide(self, state: FailureState, view: View) -> Decision[FailureState]:
+        """Follow the clear rates."""
+        rates = []
+        for stage, before in zip(self.stages, state.rates, strict=True):
+            now = float(view.metrics.get(stage_rate(stage), before))
+            rates.append(before + SMOOTHING * (now - before))
+        state, listed = FailureState(tuple(rates)), self._listed(rates)
+        is_due = view.progress.iteration % REDRAW_EVERY == 0
+        if not is_due or view.settings[STAGES] == listed:
+            return Decision(state)
+        hardest = self.stages[rates.index(min(rates))]
+        return Decision(state, (STAGES.to(listed),), f"{hardest} is failed most often")
+
+    def _listed(self, rates: Sequence[float]) -> tuple[tuple[str, float], ...]:
+        least = self.options.old_weight
+        weights = (round((1.0 - rate) * STEPS_OF_WEIGHT) / STEPS_OF_WEIGHT for rate in rates)
+        found = zip(self.stages, weights, strict=True)
+        return tuple((stage, max(weight, least)) for stage, weight in found)
+
+
+STAGE_ORDERS: Mapping[str, Callable[[tuple[str, ...], StageOptions], Controller[Any]]] = {
+    "curriculum": StageCurriculum,
+    "failures": StagesByFailure,
+}
+
+
 def build_controllers(options: MarioOptions) -> tuple[Controller[Any], ...]:
     """Return the controllers the options ask for, in the order they decide."""
     weights: dict[str, Setting[float]] = {one.name: one for one in options.reward.settings()}
     found: list[Controller[Any]] = []
     if options.schedule.help.is_on:
         found.append(Help(options.schedule.help))
-    if options.schedule.stages.order == "curriculum":
+    stages = options.schedule.stages
+    if stages.order in STAGE_ORDERS:
         names = tuple(str(stage) for stage in options.lottery().stages)
-        found.append(StageCurriculum(names, options.schedule.stages))
+        found.append(STAGE_ORDERS[stages.order](names, stages))
     if options.starts.is_on and options.starts.adapts:
         found.append(HardStarts(options.starts.share))
     if options.reward.milestone and options.reward.milestones_once:
