@@ -83,8 +83,8 @@ class EnvSpec:
             for name, part in self.observation.items()
         ]
         match self.action:
-            case Discrete(count):
-                action = f"one of {count} choices"
+            case Discrete(count, names):
+                action = f"one of {count} choices" + f" ({', '.join(names)})" * bool(names)
             case MultiDiscrete(counts):
                 action = f"{len(counts)} choices, of {', '.join(map(str, counts))}"
             case Continuous(low):
