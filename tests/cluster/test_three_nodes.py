@@ -91,6 +91,7 @@ def assert_losses_are_told(trainer: Trainer) -> None:
     assert balance["lost"] == before + sum(row["transitions"] for row in told)
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("repetition", REPETITIONS)
 def test_a_killed_actor_a_killed_node_and_a_killed_learner_lose_nothing_in_silence(
     cluster: ThreeNodes, train: Train, repetition: int
