@@ -52,18 +52,24 @@ def test_the_script_leaves_out_what_it_is_asked_to() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("actions", "least"), [("score", 640), ("extended", 1100)])
+@pytest.mark.parametrize(
+    ("actions", "random", "least"), [("score", (20, 40), 640), ("extended", (0, 40), 1100)]
+)
 def test_the_anchors_are_where_they_were_measured(
-    actions: ActionSet, least: float, record_property: Callable[[str, object], None]
+    actions: ActionSet,
+    random: tuple[float, float],
+    least: float,
+    record_property: Callable[[str, object], None],
 ) -> None:
-    """200 held-out games at cap 2000: random 30 +- 10, the rules' order and the script far above.
+    """200 held-out games at cap 2000: random keys near 30, rules and script far above.
 
-    The script of spec/nethack-skills has 817 [724, 910] and 1395 [1230, 1569].
+    The script of spec/nethack-skills has 817 [724, 910] and 1395 [1230, 1569]. Random keys of the
+    extended set pray in vain, and so end sooner.
     """
     played = suites(NetHackOptions(actions=actions))("held-out").references()
     for player in ANCHORS:
         score = evaluation_metrics(played[player])["eval/score"]
         record_property(f"score of {player}", f"{score:.1f}")
-    assert evaluation_metrics(played[RANDOM])["eval/score"] == pytest.approx(30, abs=10)
+    assert random[0] < evaluation_metrics(played[RANDOM])["eval/score"] < random[1]
     for player in (RULE_ORDER, SCRIPT):
         assert intervals(played[player])["eval/score"][0] > least
