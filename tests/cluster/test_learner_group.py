@@ -125,7 +125,9 @@ def test_replay_is_refused_to_several_learners(
 @pytest.mark.parametrize("algorithm", ["ppo", "vtrace"])
 def test_two_processes_learn_what_one_does(tmp_path: Path, algorithm: str) -> None:
     words = ("train", "gym:CartPole-v1", "--no-report", "-q")
-    config = flags(f"learn.algorithm={algorithm}", "num_envs=8", "total_timesteps=2560")
+    # Several learners compute with torch; alone, native code would draw other actions.
+    alike = (f"learn.algorithm={algorithm}", "learn.backend=torch")
+    config = flags(*alike, "num_envs=8", "total_timesteps=2560")
 
     def metrics(launcher: list[str], root: Path) -> list[dict[str, float]]:
         command = [sys.executable, *launcher, "-m", "longhaul", *words, *config]
