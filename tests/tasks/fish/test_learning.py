@@ -91,17 +91,29 @@ def test_row_7_a_minutes_training_beats_every_policy_that_does_not_know_the_safe
     assert trained > max(value for key, value in known.items() if "safe side" not in key)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "lowest"),
+    [
+        # The predecessor's own run with these resets went from 0.45 to 0.77.
+        pytest.param((), "forward", id="forced resets"),
+        pytest.param(("options.tail.force_reset_steps=0",), "left", id="whole episodes"),
+    ],
+)
 def test_row_29_the_original_way_ends_at_the_level_of_policies_that_do_not_look(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    tmp_path: Path,
+    overrides: tuple[str, ...],
+    lowest: str,
+    record_property: Callable[[str, object], None],
 ) -> None:
-    """Braking always survives in 0.827 of all cases, turning left always in 0.820."""
-    report = measure(train(tmp_path, "original"), "latest", references=True)
+    """Braking always survives in 0.827 of all cases, turning left always in 0.820, and fleeing from
+    what is seen in 0.909."""
+    report = measure(train(tmp_path, "original", *overrides), "latest", references=True)
     found = report.results[0]
     name = "eval/avg_final_survival_rate"
     known = {policy: metrics[name] for policy, metrics in found.references.items()}
     record_property("survival", f"{found.metrics[name]:.3f}")
-    assert known["left"] - 0.03 < found.metrics[name] < known["brake"] + 0.03
-    assert known["brake"] + 0.03 < known["flee"] - 0.03, "policies that look are another level"
+    assert known[lowest] - 0.03 < found.metrics[name] < known["flee"] - 0.03
+    assert known["brake"] < known["flee"] - 0.06, "policies that look are another level"
 
 
 def test_the_gate_climbs_all_its_stages_in_one_run(tmp_path: Path) -> None:
