@@ -15,9 +15,6 @@ from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
 from longhaul.core.state import State
 from longhaul.tasks.atari.options import AtariOptions, ale
 
-TALLEST = 250
-"""Lines of the tallest screens; most have 210."""
-
 
 @dataclass(frozen=True, slots=True)
 class Shares:
@@ -103,7 +100,6 @@ class Emulator:
         self._repeats: list[bool] = []
         self._seed = self._frames = self._last = self._lives = 0
         self.waits = False  # a life was lost: the next step goes on without the policy
-        self.is_cut = False
 
     def _place_of(self, name: str) -> int | None:
         names = [action.name for action in self.actions]
