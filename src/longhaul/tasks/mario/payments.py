@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -246,17 +246,10 @@ pay = _build(game_stamp())
 class TermReward:
     """Makes the reward of a batch of games from its options."""
 
+    terms: ClassVar = TERMS
+    measures: ClassVar = MEASURES
+
     options: RewardOptions = field(default_factory=RewardOptions)
-
-    @property
-    def terms(self) -> tuple[str, ...]:
-        """Names of the terms, which add up to the reward."""
-        return TERMS
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """What is measured of a step beside them."""
-        return MEASURES
 
     def __call__(self, count: int) -> TermPay:
         """Return the reward of `count` games."""
