@@ -109,41 +109,48 @@ def make_trunk(cfg: Any, obs_space: Any, *, asked: Any) -> Any:
     return Trunk()
 
 
-def arguments(asked: dict[str, Any], folder: str) -> list[str]:
-    """Return the run as SF's command line takes it."""
+def command_line(asked: dict[str, Any], folder: str, own: dict[str, Any]) -> list[str]:
+    """Return a run as Sample Factory's command line takes it: what all have, and its own."""
     size = asked["num_envs"] * asked["steps"]
     chosen: dict[str, Any] = {
-        "algo": "APPO",
-        "env": NAME,
         "experiment": "bench",
         "train_dir": folder,
         "device": "cpu",
         "seed": asked["seed"],
-        "batched_sampling": True,
-        "num_workers": 1,
-        "num_envs_per_worker": 1,
-        "worker_num_splits": 1,
         "rollout": asked["steps"],
         "batch_size": asked["minibatch_size"],
         "num_batches_per_epoch": size // asked["minibatch_size"],
         "num_epochs": asked["n_epochs"],
-        "shuffle_minibatches": asked["n_epochs"] > 1,
         "serial_mode": asked["mode"] == "serial",
         "async_rl": asked["mode"] != "serial",
-        "use_rnn": False,
         "normalize_input": False,
         "normalize_returns": False,
-        # Bytes are scaled by the network on loan itself.
-        "obs_scale": 1.0 if asked["lent"] else 255.0,
         "learning_rate": asked["learning_rate"],
-        "gamma": asked["gamma"],
-        "max_grad_norm": asked["max_grad_norm"],
         "train_for_env_steps": asked["iterations"] * size - 1,
         "save_every_sec": 100_000,
         "with_wandb": False,
         "set_workers_cpu_affinity": False,
     }
-    return [f"--{name}={value}" for name, value in chosen.items()]
+    return [f"--{name}={value}" for name, value in (own | chosen).items()]
+
+
+def arguments(asked: dict[str, Any], folder: str) -> list[str]:
+    """Return a run over our consoles."""
+    own = {
+        "algo": "APPO",
+        "env": NAME,
+        "batched_sampling": True,
+        "num_workers": 1,
+        "num_envs_per_worker": 1,
+        "worker_num_splits": 1,
+        "shuffle_minibatches": asked["n_epochs"] > 1,
+        "use_rnn": False,
+        # Bytes are scaled by the network on loan itself.
+        "obs_scale": 1.0 if asked["lent"] else 255.0,
+        "gamma": asked["gamma"],
+        "max_grad_norm": asked["max_grad_norm"],
+    }
+    return command_line(asked, folder, own)
 
 
 def measure(asked: dict[str, Any]) -> dict[str, float]:
@@ -186,8 +193,11 @@ def run_measured(cfg: Any, size: int, threads: int) -> dict[str, float]:
     return marks.rates()
 
 
-if __name__ == "__main__":
-    found = measure(json.loads(sys.argv[1]))
-    # Its log goes to the same place; this is the last line.
+def answer(found: dict[str, float]) -> None:
+    """Write what was measured as the last line; Sample Factory's log goes to the same place."""
     sys.stdout.write("\n" + json.dumps(found) + "\n")
     sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    answer(measure(json.loads(sys.argv[1])))

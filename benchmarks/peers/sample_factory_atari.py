@@ -18,43 +18,25 @@ with suppress(ImportError):
     import ale_py  # noqa: F401
 
 
+sys.path.append(str(Path(__file__).parents[2]))
+from benchmarks.peers.sample_factory import answer, command_line, run_measured
+
+
 def arguments(asked: dict[str, Any], folder: str) -> list[str]:
-    """Return the run as Sample Factory's command line takes it."""
-    size = asked["num_envs"] * asked["steps"]
-    is_serial = asked["mode"] == "serial"
-    workers = 1 if is_serial else asked["workers"]
-    chosen: dict[str, Any] = {
+    """Return a run over Atari games."""
+    workers = 1 if asked["mode"] == "serial" else asked["workers"]
+    own = {
         "env": f"atari_{asked['game'].lower()}",
-        "experiment": "bench",
-        "train_dir": folder,
-        "device": "cpu",
-        "seed": asked["seed"],
         "num_workers": workers,
         "num_envs_per_worker": asked["num_envs"] // workers,
-        "rollout": asked["steps"],
-        "batch_size": asked["minibatch_size"],
-        "num_batches_per_epoch": size // asked["minibatch_size"],
-        "num_epochs": asked["n_epochs"],
         "shuffle_minibatches": True,
-        "serial_mode": is_serial,
-        "async_rl": not is_serial,
-        # What the others do not do.
-        "normalize_input": False,
-        "normalize_returns": False,
         "summaries_use_frameskip": False,
-        "learning_rate": asked["learning_rate"],
-        "train_for_env_steps": asked["iterations"] * size - 1,
-        "save_every_sec": 100_000,
-        "with_wandb": False,
-        "set_workers_cpu_affinity": False,
     }
-    return [f"--{name}={value}" for name, value in chosen.items()]
+    return command_line(asked, folder, own)
 
 
 def measure(asked: dict[str, Any]) -> dict[str, float]:
     """Return the speed of some iterations after the first."""
-    sys.path.append(str(Path(__file__).parents[2]))
-    from benchmarks.peers.sample_factory import run_measured
     from sf_examples.atari.train_atari import parse_atari_args, register_atari_components
 
     register_atari_components()
@@ -64,7 +46,4 @@ def measure(asked: dict[str, Any]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    found = measure(json.loads(sys.argv[1]))
-    # Its log goes to the same place; this is the last line.
-    sys.stdout.write("\n" + json.dumps(found) + "\n")
-    sys.stdout.flush()
+    answer(measure(json.loads(sys.argv[1])))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.atari_training import conditions_for, measured_config
+from benchmarks.atari_training import measured_config
+from benchmarks.beside import conditions_for
 from benchmarks.peers import cleanrl, sample_factory_atari
 
 from longhaul.app.build.sources import ConfigSources, resolve

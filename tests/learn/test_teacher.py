@@ -6,9 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from longhaul.core.errors import ConfigError
 from longhaul.core.rollout import Rollout, TensorTree
-from longhaul.core.spaces import Continuous, Discrete, MultiDiscrete
 from longhaul.learn.base import Learner
 from longhaul.learn.config import PPOConfig, TeacherConfig, VTraceConfig
 from longhaul.learn.ppo import PPO
@@ -18,7 +16,6 @@ from longhaul.learn.teacher import (
     PolicyTeacher,
     ScriptTeacher,
     TeacherGroup,
-    choice_counts,
 )
 from longhaul.learn.vtrace import VTrace
 from tests.learn.fakes import FakePolicy, generator, make_policy, random_rollout, settings_for
@@ -166,10 +163,3 @@ def test_a_teacher_with_a_memory_sees_the_steps_of_the_others_too() -> None:
     covered = rollout.obs["x"][..., 0] > 0
     assert torch.equal(said[covered], expected[covered])
     assert float(said[~covered].abs().sum()) == 0
-
-
-def test_continuous_actions_have_no_teacher() -> None:
-    assert choice_counts(Discrete(4)) == (4,)
-    assert choice_counts(MultiDiscrete((2, 3))) == (2, 3)
-    with pytest.raises(ConfigError, match="continuous actions is not supported"):
-        choice_counts(Continuous((0.0,), (1.0,)))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from longhaul.core.control import Progress
 
@@ -176,3 +176,16 @@ class Rule(Protocol):
 
     def judge(self, recent: Recent) -> Finding | None:
         """Return what is wrong after this iteration, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class HintRule:
+    """What most rules have in common; a rule adds its thresholds and `judge`."""
+
+    name: str = ""
+    window: int = 1
+    """Iterations that are looked at."""
+    cooldown: int = 200
+    """Iterations before the rule may report again; doubled each time."""
+    timed: bool = False
+    reads: ClassVar[tuple[str, ...]] = ()

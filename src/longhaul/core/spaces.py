@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,11 @@ class Discrete:
     names: tuple[str, ...] = ()
     """What the choices are called, for people who watch; may be empty."""
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many options each choice has."""
+        return (self.count,)
+
 
 @dataclass(frozen=True, slots=True)
 class MultiDiscrete:
@@ -37,6 +43,7 @@ class Continuous:
 
     low: tuple[float, ...]
     high: tuple[float, ...]
+    counts: ClassVar[tuple[int, ...]] = ()
 
 
 DURATION = "duration"
@@ -95,10 +102,4 @@ class EnvSpec:
     @property
     def choices(self) -> int:
         """The width of an action mask: all discrete choices side by side, 0 for continuous."""
-        match self.action:
-            case Discrete(count):
-                return count
-            case MultiDiscrete(counts):
-                return sum(counts)
-            case Continuous():
-                return 0
+        return sum(self.action.counts)

@@ -113,7 +113,7 @@ def allowed_actions(spec: EnvSpec, slots: StepBuffers, wished: Array) -> Array:
     """Return the wished actions, each replaced by the next allowed one where masked."""
     if slots.mask is None:
         return wished
-    counts = spec.action.counts if isinstance(spec.action, MultiDiscrete) else (spec.choices,)
+    counts = spec.action.counts
     chosen = wished.reshape(len(wished), -1).copy()
     for row, mask in enumerate(slots.mask):
         heads = np.split(mask, np.cumsum(counts)[:-1])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from longhaul.core.env import Array, Bools, Ending, StepBuffers
 from longhaul.core.errors import EnvError, without_controls
-from longhaul.core.spaces import EnvSpec, MultiDiscrete
+from longhaul.core.spaces import EnvSpec
 
 LONGEST_REASON = 200
 MOST_METRICS = 100
@@ -52,7 +52,7 @@ class SlotGuard:
         ]
         self._mask = slots.mask
         self._active = slots.active
-        counts = spec.action.counts if isinstance(spec.action, MultiDiscrete) else (spec.choices,)
+        counts = spec.action.counts
         self._heads = np.cumsum([0, *counts[:-1]])
 
     def fault(self) -> BadRow | None:

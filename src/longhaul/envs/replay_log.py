@@ -11,7 +11,7 @@ import numpy as np
 
 from longhaul.core.env import Array, StepBuffers
 from longhaul.core.errors import EnvError
-from longhaul.core.spaces import ActionSpec, Continuous, Discrete, MultiDiscrete, Tier
+from longhaul.core.spaces import ActionSpec, Tier
 from longhaul.envs.ledger import EpisodeLedger
 
 
@@ -149,13 +149,8 @@ class OwnPaceLog:
 
 def _narrow_dtype(action: ActionSpec) -> np.dtype[np.generic]:
     """Return the smallest dtype that holds every action."""
-    match action:
-        case Discrete(count):
-            return np.min_scalar_type(count - 1)
-        case MultiDiscrete(counts):
-            return np.min_scalar_type(max(counts) - 1)
-        case Continuous():
-            return np.dtype(np.float32)
+    counts = action.counts
+    return np.min_scalar_type(max(counts) - 1) if counts else np.dtype(np.float32)
 
 
 def observation_digest(slots: StepBuffers, rows: slice) -> str:

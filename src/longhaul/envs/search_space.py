@@ -60,15 +60,12 @@ class EnvSpace:
 
     def __init__(self, source: EnvSource, count: int, *, goal: float | None = None) -> None:
         spec = source.spec
-        is_fit = isinstance(source, SingleEnvs) and spec.tier is Tier.SNAPSHOT and spec.rows == 1
-        if (
-            not isinstance(source, SingleEnvs)
-            or not is_fit
-            or not isinstance(spec.action, Discrete)
-        ):
+        is_fit = spec.tier is Tier.SNAPSHOT and spec.rows == 1
+        if not (isinstance(source, SingleEnvs) and isinstance(spec.action, Discrete) and is_fit):
             raise ConfigError(
-                f"{spec.id} cannot be searched: that takes environments with snapshot() and "
-                "restore(), one row and one choice per step, or a search of the task's own"
+                f"{spec.id} cannot be searched: explore needs an environment that can save and "
+                "restore its state (snapshot() and restore()) and takes one choice per step for "
+                "one body; add these to the environment, or set Task.search"
             )
         self._choices = spec.action.count
         self._goal = goal

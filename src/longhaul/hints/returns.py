@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from longhaul.core.hint import Finding, Recent
-from longhaul.hints.rule import HintRule, median, number, rounded
+from longhaul.core.hint import Finding, HintRule, Recent
+from longhaul.hints.numbers import median, number, rounded
 
 RETURN, LENGTH, ENDED = "rollout/ep_rew_mean", "rollout/ep_len_mean", "rollout/episodes"
 MEASURED, DEVIATION = "eval/mean_reward", "eval/std_reward"

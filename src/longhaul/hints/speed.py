@@ -10,8 +10,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
-from longhaul.core.hint import Finding, Recent
-from longhaul.hints.rule import HintRule, median, number
+from longhaul.core.hint import Finding, HintRule, Recent
+from longhaul.hints.numbers import median, number
 
 SPEED, ITERATION, SECONDS = "time/fps", "time/iteration_seconds", "time/session_seconds"
 COLLECT, LEARN, OTHER = "time/collect_seconds", "time/learn_seconds", "time/other_seconds"

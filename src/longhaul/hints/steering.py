@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from longhaul.core.hint import Finding, Recent
-from longhaul.hints.rule import HintRule, median, number, rounded
+from longhaul.core.hint import Finding, HintRule, Recent
+from longhaul.hints.numbers import median, number, rounded
 
 FILL, CAPACITY, PUSHED = "replay/fill", "replay/capacity", "replay/pushed_total"
 CAPACITY_KEY = "learn.replay.capacity"

@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from longhaul.core.hint import Finding, Recent
-from longhaul.hints.rule import HintRule, median, number, rounded
+from longhaul.core.hint import Finding, HintRule, Recent
+from longhaul.hints.numbers import median, number, rounded
 
 KL, RATE, ENTROPY = "train/approx_kl", "train/learning_rate", "train/entropy_loss"
 LOSS, EXPLAINED = "train/value_loss", "train/explained_variance"

@@ -18,11 +18,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from longhaul.core.errors import ConfigError
 from longhaul.core.policy import Policy
 from longhaul.core.rollout import Memory, Rollout, TensorTree, clear_started
 from longhaul.core.settings import Settings
-from longhaul.core.spaces import ActionSpec, Continuous, Discrete, MultiDiscrete
 from longhaul.core.state import State, Stateful
 from longhaul.learn.losses import LossTerm
 
@@ -55,20 +53,6 @@ def flattened(rollout: Rollout) -> tuple[TensorTree, Tensor | None]:
     """Return the observations and masks of a rollout as [T * N, ...]."""
     mask = None if rollout.mask is None else rollout.mask.flatten(0, 1)
     return {name: part.flatten(0, 1) for name, part in rollout.obs.items()}, mask
-
-
-def choice_counts(action: ActionSpec) -> tuple[int, ...]:
-    """Return the number of options of each choice; continuous actions are refused."""
-    match action:
-        case Discrete(count):
-            return (count,)
-        case MultiDiscrete(counts):
-            return counts
-        case Continuous():
-            raise ConfigError(
-                "learn.teacher.sources: a teacher of continuous actions is not supported; leave "
-                "it empty"
-            )
 
 
 class ScriptTeacher:

@@ -14,7 +14,7 @@ from longhaul.core.control import Decision, View, WritesOne
 from longhaul.core.errors import ConfigError
 from longhaul.core.metrics import Metrics
 from longhaul.core.settings import Assignment, Setting
-from longhaul.schedule.ramp import Axis, between, check_axis, position
+from longhaul.schedule.ramp import Axis, WritesFromStart, between, check_axis, position
 
 
 def _check_intervals(name: str, **intervals: tuple[float, float]) -> None:
@@ -38,7 +38,7 @@ class AdaptiveState:
 
 
 @dataclass(frozen=True, slots=True)
-class Adaptive(WritesOne):
+class Adaptive(WritesFromStart):
     """Anneal a setting along the run, and scale it while a metric leaves its band."""
 
     name: str
@@ -87,16 +87,6 @@ class Adaptive(WritesOne):
     def reads(self) -> tuple[str, ...]:
         """The metric that is to stay in the band."""
         return (self.metric,)
-
-    @property
-    def follows(self) -> tuple[str, ...]:
-        """The setting, if the line begins at its config value."""
-        return self.writes if self.first == self.setting.default else ()
-
-    @property
-    def first(self) -> float:
-        """The value the line begins at."""
-        return self.setting.default if self.start is None else self.start
 
     @property
     def emits(self) -> tuple[str, ...]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from longhaul.core.control import Decision, View, WritesOne
+from longhaul.core.control import Decision, View
 from longhaul.core.errors import ConfigError
 from longhaul.core.settings import Assignment, Setting
-from longhaul.schedule.ramp import between
+from longhaul.schedule.ramp import WritesFromStart, between
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class MetricRampState:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricRamp(WritesOne):
+class MetricRamp(WritesFromStart):
     """Anneal one setting from `start` to `end` while a metric goes from `low` to `high`.
 
     A metric that falls again changes nothing: the setting stays where it is.
@@ -47,16 +47,6 @@ class MetricRamp(WritesOne):
     def reads(self) -> tuple[str, ...]:
         """The metric."""
         return (self.metric,)
-
-    @property
-    def follows(self) -> tuple[str, ...]:
-        """The setting, if the line begins at its config value."""
-        return self.writes if self.first == self.setting.default else ()
-
-    @property
-    def first(self) -> float:
-        """The value the line begins at."""
-        return self.setting.default if self.start is None else self.start
 
     @property
     def extremes(self) -> tuple[Assignment, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Literal, Protocol, assert_never
 
 from longhaul.core.control import Decision, NoState, Progress, RunLength, Stateless, View, WritesOne
 from longhaul.core.errors import ConfigError
@@ -70,8 +70,31 @@ def words(along: Axis, place: float) -> str:
             assert_never(along)
 
 
+class _HasStart(Protocol):
+    @property
+    def setting(self) -> Setting[float]: ...
+    @property
+    def start(self) -> float | None: ...
+
+
+class WritesFromStart(WritesOne):
+    """A controller that leads its setting from `start`, its config value if that is left out."""
+
+    __slots__ = ()
+
+    @property
+    def first(self: _HasStart) -> float:
+        """The value it begins at."""
+        return self.setting.default if self.start is None else self.start
+
+    @property
+    def follows(self: _HasStart) -> tuple[str, ...]:
+        """The setting, if it begins at its config value."""
+        return (self.setting.name,) if self.start in (None, self.setting.default) else ()
+
+
 @dataclass(frozen=True, slots=True)
-class Ramp(Stateless, WritesOne):
+class Ramp(Stateless, WritesFromStart):
     """Anneal one setting from `start` to `end` along the run, after an optional warm-up."""
 
     name: str
@@ -103,16 +126,6 @@ class Ramp(Stateless, WritesOne):
                 f"schedule.{self.name} needs 0 <= warm_up < finish, not "
                 f"warm_up = {self.warm_up}, finish = {self.finish}"
             )
-
-    @property
-    def follows(self) -> tuple[str, ...]:
-        """The setting, if the curve begins at its config value."""
-        return self.writes if self.first == self.setting.default else ()
-
-    @property
-    def first(self) -> float:
-        """The value the curve begins at."""
-        return self.setting.default if self.start is None else self.start
 
     @property
     def extremes(self) -> tuple[Assignment, ...]:

@@ -48,6 +48,11 @@ def test_a_teacher_that_does_not_fit_is_refused(tmp_path: Path, sources: str, wo
         finished_run(tmp_path, f"learn.teacher.sources={sources}")
 
 
+def test_continuous_actions_have_no_teacher(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="continuous actions is not supported"):
+        finished_run(tmp_path, "learn.teacher.sources=['script']", task="gym:Pendulum-v1")
+
+
 def test_teachers_of_single_stages_teach_one_policy_of_all_of_them(tmp_path: Path) -> None:
     def stage(name: str, *more: str) -> RunDirectory:
         own = (f"options.stages={[name]}", "total_timesteps=64", *more)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.core.control import Progress, View
+from longhaul.core.control import NoState, Progress, View
 from longhaul.core.settings import Settings
 from longhaul.tasks.mario.options import HARD_SHARE
 from longhaul.tasks.mario.payments import RewardOptions
@@ -14,7 +14,6 @@ from longhaul.tasks.mario.stage_schedule import (
     EarlyWindow,
     HardStarts,
     MilestonesOnce,
-    Nothing,
 )
 
 WEIGHTS = {one.name: one for one in RewardOptions(early=0.5).settings()}
@@ -48,7 +47,7 @@ def test_the_floor_of_milestones_follows_the_farthest_progress_upwards_only() ->
     once, now = MilestonesOnce(setting), Settings([setting])
     for reached, floor in ((300.0, 300.0), (200.0, 300.0), (450.0, 450.0)):
         view = View(Progress(1), {"env/max_progress": reached}, now)
-        now = now.with_(once.decide(Nothing(), view).assignments)
+        now = now.with_(once.decide(NoState(), view).assignments)
         assert now[setting] == floor
 
 
@@ -57,6 +56,6 @@ def test_the_early_payment_ends_with_its_window() -> None:
     early, now = EarlyWindow(setting, 3), Settings([setting])
     paid = []
     for iteration in range(1, 6):
-        now = now.with_(early.decide(Nothing(), View(Progress(iteration), {}, now)).assignments)
+        now = now.with_(early.decide(NoState(), View(Progress(iteration), {}, now)).assignments)
         paid.append(now[setting])
     assert paid == [0.5, 0.5, 0.0, 0.0, 0.0]

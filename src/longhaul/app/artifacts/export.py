@@ -24,7 +24,7 @@ from longhaul.core.errors import EnvError, NumericalError
 from longhaul.core.policy import NO_NOISE, Policy
 from longhaul.core.seeds import DerivedSeeds, Seeds
 from longhaul.core.settings import Settings
-from longhaul.core.spaces import ActionSpec, Continuous, Discrete, MultiDiscrete
+from longhaul.core.spaces import ActionSpec, Continuous
 from longhaul.engine.evaluator import policy_inputs
 
 ROWS = 3  # of the example; the graph takes any number
@@ -188,22 +188,11 @@ def random_masks(
 ) -> NDArray[np.bool_]:
     """Return masks [rows, choices] that forbid half of the choices, never all of one action."""
     parts = []
-    for count in choice_counts(action):
+    for count in action.counts:
         allowed = generator.random((rows, count)) < 0.5
         allowed[np.arange(rows), generator.integers(0, count, rows)] = True
         parts.append(allowed)
     return np.concatenate(parts, axis=1)
-
-
-def choice_counts(action: ActionSpec) -> tuple[int, ...]:
-    """Return how many choices each part of a discrete action has."""
-    match action:
-        case Discrete(count):
-            return (count,)
-        case MultiDiscrete(counts):
-            return counts
-        case Continuous():
-            return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +271,7 @@ def _play(env: VectorEnv, agent: Agent, graph: Graph) -> GraphEpisodes:
     """Act with the graph alone, with its recurrent state, and count its actions."""
     played = GraphEpisodes()
     kept = len(graph.names.memory)
-    counts = choice_counts(env.spec.action)
+    counts = env.spec.action.counts
     env.configure(agent.settings)
     env.reset()
     memory = agent.policy.initial_state(env.rows)

@@ -14,7 +14,7 @@ from longhaul.app.build.sources import find_kind, to_values
 from longhaul.core.config import flatten
 from longhaul.core.errors import ConfigError
 from longhaul.core.hint import SCHEDULED, Facts, Rule
-from longhaul.core.spaces import ActionSpec, Discrete, MultiDiscrete
+from longhaul.core.spaces import ActionSpec
 from longhaul.core.task import Evaluation, Task
 from longhaul.hints.advisor import Hints, choose_rules
 from longhaul.hints.speed import DEVICE, MACHINE_MEMORY
@@ -70,10 +70,4 @@ def scheduled(config: RunConfig, task: Task) -> dict[str, str]:
 
 def most_entropy(action: ActionSpec) -> float:
     """Return the entropy of uniformly random actions; 0 if it is unbounded."""
-    match action:
-        case Discrete(count):
-            return math.log(count)
-        case MultiDiscrete(counts):
-            return sum(math.log(count) for count in counts)
-        case _:
-            return 0.0
+    return sum((math.log(count) for count in action.counts), 0.0)

@@ -17,7 +17,6 @@ from longhaul.learn.teacher import (
     ScriptTeacher,
     SingleTeacher,
     TeacherGroup,
-    choice_counts,
 )
 
 _KEY = "learn.teacher.sources"
@@ -28,7 +27,11 @@ def find_lessons(config: RunConfig, task: Task) -> Lessons | None:
     wanted = config.learn.teacher
     if not wanted.sources:
         return None
-    counts = choice_counts(task.envs.spec.action)
+    counts = task.envs.spec.action.counts
+    if not counts:
+        raise ConfigError(
+            f"{_KEY}: a teacher of continuous actions is not supported; leave it empty"
+        )
     if len(wanted.sources) == 1:
         return Lessons(_teacher(wanted.sources[0], task, counts)[0], counts, wanted.smoothing)
     teachers = []

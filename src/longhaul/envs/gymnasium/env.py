@@ -94,14 +94,14 @@ class GymnasiumEnv:
         bare: object = self._env.unwrapped
         self._snapshots = bare if opened.is_bare and isinstance(bare, _Snapshots) else None
         self._takes_settings = bare if isinstance(bare, _AppliesSettings) else None
-        self._spec = EnvSpec(
+        self.spec = EnvSpec(
             id=env_id,
             observation=self._layout.parts,
             action=codec.spec,
             tier=tier or (Tier.REPLAY if self._snapshots is None else Tier.SNAPSHOT),
             has_masks=self._has_masks,
         )
-        if self._spec.tier is Tier.SNAPSHOT and self._snapshots is None:
+        if self.spec.tier is Tier.SNAPSHOT and self._snapshots is None:
             raise ConfigError(
                 f"environment {env_id!r} cannot be tier snapshot: it lacks snapshot() and "
                 "restore(), or has a wrapper whose state they omit; use tier replay"
@@ -113,12 +113,7 @@ class GymnasiumEnv:
         self._slots: StepBuffers
         self._reward: Array
         self._write: Writer
-        self.bind(StepBuffers.allocate(self._spec, 1))
-
-    @property
-    def spec(self) -> EnvSpec:
-        """The env's shapes and promises."""
-        return self._spec
+        self.bind(StepBuffers.allocate(self.spec, 1))
 
     @property
     def forms(self) -> SpaceForms:

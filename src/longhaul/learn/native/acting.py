@@ -19,24 +19,9 @@ from longhaul.core.rollout import Memory, TensorTree
 from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import EnvSpec
+from longhaul.learn.native import kernels as at
 from longhaul.learn.native.draws import SPARE, choose, draw_uniform, normal_pair
-from longhaul.learn.native.kernels import (
-    ACTIONS,
-    LAYER_RESULT,
-    LAYER_RESULT_ROW,
-    LOG_STD,
-    NO_LOG_STD,
-    POLICY_LAYER,
-    ROWS,
-    VALUE_COLUMN,
-    VALUE_LAYER,
-    ZERO,
-    Arrays,
-    Float,
-    filled_up,
-    inlined,
-    part,
-)
+from longhaul.learn.native.kernels import Arrays, Float, filled_up, inlined, part
 from longhaul.learn.native.loss import choice_probabilities, gaussian_forward
 from longhaul.learn.native.network import NativeNetwork, smallest_network
 from longhaul.learn.native.tile import WIDTH
@@ -62,7 +47,7 @@ def _observe(moves: Arrays, seen: Array, first: int, rows: int, results: Array) 
             x = (seen[first + row, column] - shift[column]) * scale[column]
             x = limit[column] if x > limit[column] else x
             inputs[column] = -limit[column] if x < -limit[column] else x
-    part(results, rows * width, (filled_up(rows) - rows) * width)[:] = ZERO
+    part(results, rows * width, (filled_up(rows) - rows) * width)[:] = at.ZERO
 
 
 @inlined
@@ -71,7 +56,7 @@ def _choose(
 ) -> Float:
     """Choose in one row; return the log-probability of all choices together."""
     chosen, log_probs, probs = out
-    log_prob = ZERO
+    log_prob = at.ZERO
     for group in range(chosen.size):
         first, end = groups[group], groups[group + 1]
         choice_probabilities(logits, mask, (first, end), (log_probs, probs))
@@ -95,19 +80,19 @@ def _act_in_row(acting: Acting, row: int, item: int, numbers: Array) -> None:
     (layers, groups, marks), weights, work, _, (_, _, mask, _), _, done = acting
     results, log_probs, probs = work[1], work[4], work[2]
     chosen, action, found = done
-    last = layers[marks[POLICY_LAYER]]
-    place = last[LAYER_RESULT] + row * last[LAYER_RESULT_ROW]
-    outputs = part(results, place, marks[ACTIONS])
-    if marks[LOG_STD] == NO_LOG_STD:
+    last = layers[marks[at.POLICY_LAYER]]
+    place = last[at.LAYER_RESULT] + row * last[at.LAYER_RESULT_ROW]
+    outputs = part(results, place, marks[at.ACTIONS])
+    if marks[at.LOG_STD] == at.NO_LOG_STD:
         allowed = mask[item if mask.shape[1] else 0]
         out = (chosen[item], log_probs, probs)
         found[0, item] = _choose(outputs, groups, allowed, numbers, out)
     else:
-        log_std = part(weights, marks[LOG_STD], marks[ACTIONS])
+        log_std = part(weights, marks[at.LOG_STD], marks[at.ACTIONS])
         found[0, item] = _move(outputs, log_std, numbers, action[item])
-    last = layers[marks[VALUE_LAYER]]
-    place = last[LAYER_RESULT] + row * last[LAYER_RESULT_ROW]
-    found[1, item] = results[place + marks[VALUE_COLUMN]]
+    last = layers[marks[at.VALUE_LAYER]]
+    place = last[at.LAYER_RESULT] + row * last[at.LAYER_RESULT_ROW]
+    found[1, item] = results[place + marks[at.VALUE_COLUMN]]
 
 
 def _compile(stamp: int) -> Labor:
@@ -117,8 +102,8 @@ def _compile(stamp: int) -> Labor:
         acting = fetch(pointer)
         network, weights, work, moves, (vectors, pixels, _, items), draws, _ = acting
         key, numbers, each = draws
-        for first in range(0, count, ROWS):
-            rows = min(ROWS, count - first)
+        for first in range(0, count, at.ROWS):
+            rows = min(at.ROWS, count - first)
             _observe(moves, vectors, first, rows, work[1])
             pictures = (pixels, part(items, first, rows))
             forward(network, weights, work, pictures, filled_up(rows))
@@ -153,7 +138,7 @@ def _make_room(network: NativeNetwork, rows: int, *, has_masks: bool) -> Acting:
             np.ones((rows, actions) if has_masks else (1, 0), np.bool_),
             np.arange(rows),
         ),
-        (np.zeros(2, np.int64), np.zeros(ROWS * each + SPARE, np.float32), each),
+        (np.zeros(2, np.int64), np.zeros(at.ROWS * each + SPARE, np.float32), each),
         (
             np.zeros((rows, choices), np.int64),
             np.zeros((rows, 0 if choices else actions), np.float32),

@@ -9,27 +9,8 @@ import numpy as np
 
 from longhaul.core.env import Array
 from longhaul.core.native import kernel
+from longhaul.learn.native import kernels as at
 from longhaul.learn.native.kernels import (
-    IMAGES,
-    LAYER_BIAS,
-    LAYER_CHANNELS,
-    LAYER_EDGE_COLUMNS,
-    LAYER_EDGE_ROWS,
-    LAYER_IMAGE_COLUMNS,
-    LAYER_IMAGE_ROWS,
-    LAYER_INPUTS,
-    LAYER_OUTPUTS,
-    LAYER_READS_LAYER,
-    LAYER_RESULT,
-    LAYER_RESULT_ROW,
-    LAYER_SOURCE,
-    LAYER_SOURCE_ROW,
-    LAYER_STRIDE,
-    LAYER_WEIGHT,
-    LAYER_WINDOW,
-    LAYER_WINDOW_COLUMNS,
-    LAYER_WINDOW_ROWS,
-    ZERO,
     Arrays,
     address,
     bias_gradient,
@@ -70,15 +51,15 @@ def _load(pictures: Pictures, first: int, images: int, pixels: Array) -> None:
             for i in range(size):
                 target[i] = np.float32(source[i]) * _PIXEL
         else:
-            target[:] = ZERO
+            target[:] = at.ZERO
 
 
 @inlined
 def _columns(layer: Array, row: int, left: int) -> tuple[int, int]:
     """Return which columns of a window's line are within the image, from and to."""
-    if row < 0 or row >= layer[LAYER_IMAGE_ROWS]:
+    if row < 0 or row >= layer[at.LAYER_IMAGE_ROWS]:
         return 0, 0
-    return max(0, -left), min(layer[LAYER_WINDOW], layer[LAYER_IMAGE_COLUMNS] - left)
+    return max(0, -left), min(layer[at.LAYER_WINDOW], layer[at.LAYER_IMAGE_COLUMNS] - left)
 
 
 @kernel
@@ -88,50 +69,50 @@ def _lay_out(layer: Array, source: Array, first: int, images: int, windows: Arra
     Lines are copied 16 numbers at a time. What that writes too much is written again by the next
     line, and at the end there is room for it.
     """
-    size, channels, room = layer[LAYER_WINDOW], layer[LAYER_CHANNELS], layer[LAYER_INPUTS]
-    line, at = size * channels, 0
+    size, channels, room = layer[at.LAYER_WINDOW], layer[at.LAYER_CHANNELS], layer[at.LAYER_INPUTS]
+    line, offset = size * channels, 0
     for image in range(images):
-        begin = first + image * layer[LAYER_SOURCE_ROW]
-        for y in range(layer[LAYER_WINDOW_ROWS]):
-            for x in range(layer[LAYER_WINDOW_COLUMNS]):
-                left = x * layer[LAYER_STRIDE] - layer[LAYER_EDGE_COLUMNS]
+        begin = first + image * layer[at.LAYER_SOURCE_ROW]
+        for y in range(layer[at.LAYER_WINDOW_ROWS]):
+            for x in range(layer[at.LAYER_WINDOW_COLUMNS]):
+                left = x * layer[at.LAYER_STRIDE] - layer[at.LAYER_EDGE_COLUMNS]
                 for i in range(size):
-                    row = y * layer[LAYER_STRIDE] - layer[LAYER_EDGE_ROWS] + i
-                    place = begin + (row * layer[LAYER_IMAGE_COLUMNS] + left) * channels
-                    target = at + i * line
+                    row = y * layer[at.LAYER_STRIDE] - layer[at.LAYER_EDGE_ROWS] + i
+                    place = begin + (row * layer[at.LAYER_IMAGE_COLUMNS] + left) * channels
+                    target = offset + i * line
                     begins, ends = _columns(layer, row, left)
                     if ends - begins == size:
                         for n in range(0, line, WIDTH):
                             copy_sixteen(address(windows, target + n), address(source, place + n))
                         continue
-                    part(windows, target, line)[:] = ZERO
+                    part(windows, target, line)[:] = at.ZERO
                     inside, skipped = (ends - begins) * channels, begins * channels
                     cells = part(windows, target + skipped, inside)
                     _copy(cells, part(source, place + skipped, inside))
-                part(windows, at + size * line, room - size * line)[:] = ZERO
-                at += room
+                part(windows, offset + size * line, room - size * line)[:] = at.ZERO
+                offset += room
 
 
 @kernel
 def _put_back(layer: Array, windows: Array, images: int, slopes: Array, first: int) -> None:
     """Add the gradient of each window to that of the images it was read from."""
-    size, channels, room = layer[LAYER_WINDOW], layer[LAYER_CHANNELS], layer[LAYER_INPUTS]
-    line, at = size * channels, 0
+    size, channels, room = layer[at.LAYER_WINDOW], layer[at.LAYER_CHANNELS], layer[at.LAYER_INPUTS]
+    line, offset = size * channels, 0
     for image in range(images):
-        begin = first + image * layer[LAYER_SOURCE_ROW]
-        part(slopes, begin, layer[LAYER_SOURCE_ROW])[:] = ZERO
-        for y in range(layer[LAYER_WINDOW_ROWS]):
-            for x in range(layer[LAYER_WINDOW_COLUMNS]):
-                left = x * layer[LAYER_STRIDE] - layer[LAYER_EDGE_COLUMNS]
+        begin = first + image * layer[at.LAYER_SOURCE_ROW]
+        part(slopes, begin, layer[at.LAYER_SOURCE_ROW])[:] = at.ZERO
+        for y in range(layer[at.LAYER_WINDOW_ROWS]):
+            for x in range(layer[at.LAYER_WINDOW_COLUMNS]):
+                left = x * layer[at.LAYER_STRIDE] - layer[at.LAYER_EDGE_COLUMNS]
                 for i in range(size):
-                    row = y * layer[LAYER_STRIDE] - layer[LAYER_EDGE_ROWS] + i
-                    place = begin + (row * layer[LAYER_IMAGE_COLUMNS] + left) * channels
-                    source = at + i * line
+                    row = y * layer[at.LAYER_STRIDE] - layer[at.LAYER_EDGE_ROWS] + i
+                    place = begin + (row * layer[at.LAYER_IMAGE_COLUMNS] + left) * channels
+                    source = offset + i * line
                     begins, ends = _columns(layer, row, left)
                     inside, skipped = (ends - begins) * channels, begins * channels
                     cells = part(slopes, place + skipped, inside)
                     _add(cells, part(windows, source + skipped, inside))
-                at += room
+                offset += room
 
 
 @kernel
@@ -140,12 +121,12 @@ def _look(
 ) -> None:
     """Lay out the windows of some samples, from the observation or from another layer."""
     windows, pixels = room
-    if layer[LAYER_READS_LAYER]:
-        begin = layer[LAYER_SOURCE] + first * layer[LAYER_SOURCE_ROW]
+    if layer[at.LAYER_READS_LAYER]:
+        begin = layer[at.LAYER_SOURCE] + first * layer[at.LAYER_SOURCE_ROW]
         _lay_out(layer, results, begin, images, windows)
     else:
         _load(pictures, first, images, pixels)
-        _lay_out(layer, pixels, layer[LAYER_SOURCE], images, windows)
+        _lay_out(layer, pixels, layer[at.LAYER_SOURCE], images, windows)
 
 
 @kernel
@@ -153,15 +134,15 @@ def convolve(
     layer: Array, weights: Array, results: Array, room: Arrays, pictures: Pictures, rows: int
 ) -> None:
     """Write what a convolution makes of the first rows, a multiple of 8, to its place."""
-    before, after, each = layer[LAYER_INPUTS], layer[LAYER_OUTPUTS], places(layer)
-    for first in range(0, rows, IMAGES):
-        images = min(IMAGES, rows - first)
+    before, after, each = layer[at.LAYER_INPUTS], layer[at.LAYER_OUTPUTS], places(layer)
+    for first in range(0, rows, at.IMAGES):
+        images = min(at.IMAGES, rows - first)
         _look(layer, results, room, pictures, first, images)
         multiply(
-            (address(results, layer[LAYER_RESULT] + first * layer[LAYER_RESULT_ROW]), after),
+            (address(results, layer[at.LAYER_RESULT] + first * layer[at.LAYER_RESULT_ROW]), after),
             (address(room[0], 0), before, 1),
-            (address(weights, layer[LAYER_WEIGHT]), after),
-            (address(weights, layer[LAYER_BIAS]), 0),
+            (address(weights, layer[at.LAYER_WEIGHT]), after),
+            (address(weights, layer[at.LAYER_BIAS]), 0),
             (images * each, after, before),
         )
 
@@ -172,24 +153,24 @@ def convolution_gradient(
 ) -> None:
     """Add the gradients of weight and bias, and write that of the image if a layer made it."""
     transposed, results, slopes, zeros = work
-    before, after, each = layer[LAYER_INPUTS], layer[LAYER_OUTPUTS], places(layer)
-    weight = (address(flat[1], layer[LAYER_WEIGHT]), after)
+    before, after, each = layer[at.LAYER_INPUTS], layer[at.LAYER_OUTPUTS], places(layer)
+    weight = (address(flat[1], layer[at.LAYER_WEIGHT]), after)
     windows = address(room[0], 0)
-    for first in range(0, rows, IMAGES):
-        images = min(IMAGES, rows - first)
+    for first in range(0, rows, at.IMAGES):
+        images = min(at.IMAGES, rows - first)
         _look(layer, results, room, pictures, first, images)
-        begin = layer[LAYER_RESULT] + first * layer[LAYER_RESULT_ROW]
+        begin = layer[at.LAYER_RESULT] + first * layer[at.LAYER_RESULT_ROW]
         of_outputs = address(slopes, begin)
         size = (before, after, images * each)
         multiply(weight, (windows, 1, before), (of_outputs, after), weight, size)
         bias_gradient(layer, slopes, flat[1], begin, images * each)
-        if layer[LAYER_READS_LAYER]:
+        if layer[at.LAYER_READS_LAYER]:
             multiply(
                 (windows, before),
                 (of_outputs, after, 1),
-                (address(transposed, layer[LAYER_WEIGHT]), before),
+                (address(transposed, layer[at.LAYER_WEIGHT]), before),
                 (address(zeros, 0), 0),
                 (filled_up(images * each), before, after),
             )
-            source = layer[LAYER_SOURCE] + first * layer[LAYER_SOURCE_ROW]
+            source = layer[at.LAYER_SOURCE] + first * layer[at.LAYER_SOURCE_ROW]
             _put_back(layer, room[0], images, slopes, source)

@@ -18,32 +18,14 @@ from torch import Tensor
 from longhaul.core.env import Array
 from longhaul.core.policy import VECTOR, PlainLayer, PlainNetwork, VectorPart
 from longhaul.core.rollout import TensorTree
-from longhaul.learn.native.kernels import (
-    COLUMNS,
-    IMAGES,
-    IS_RELU,
-    IS_TANH,
-    LAYER_ACTIVATION,
-    LAYER_BIAS,
-    LAYER_INPUTS,
-    LAYER_OUTPUTS,
-    LAYER_READS_LAYER,
-    LAYER_RESULT,
-    LAYER_RESULT_ROW,
-    LAYER_SOURCE,
-    LAYER_SOURCE_ROW,
-    LAYER_WEIGHT,
-    LAYER_WINDOW,
-    NO_LOG_STD,
-    ROWS,
-    Arrays,
-)
+from longhaul.learn.native import kernels as at
+from longhaul.learn.native.kernels import Arrays
 from longhaul.learn.native.loss import FACTS
 from longhaul.learn.native.tile import WIDTH
 
 KINDS = ("weights", "gradient", "exp_avg", "exp_avg_sq")
 """The flat arrays."""
-_ACTIVATIONS = {"none": 0, "tanh": IS_TANH, "relu": IS_RELU}
+_ACTIVATIONS = {"none": 0, "tanh": at.IS_TANH, "relu": at.IS_RELU}
 
 
 def _filled(size: int) -> int:
@@ -107,11 +89,11 @@ class NativeNetwork:
         self._size = 0
         self.inputs = sum(part.size for part in plain.parts)
         self.pixels = sum(image.size for image in plain.images)
-        self._results = ROWS * _filled(self.inputs)
+        self._results = at.ROWS * _filled(self.inputs)
         self._blocks: dict[int, tuple[int, int]] = {}
         self._left: list[_Shape] = []
         rows = [self._row(number, layer) for number, layer in enumerate(plain.layers)]
-        log_std = self._vector(plain.log_std) if plain.log_std else NO_LOG_STD
+        log_std = self._vector(plain.log_std) if plain.log_std else at.NO_LOG_STD
         if missing := self._shapes.keys() - {patch.name for patch in self._patches}:
             raise ValueError(f"the network does not name the parameter {min(missing)!r}")
         self.actions = self._shapes[f"{plain.policy}.weight"][0]
@@ -124,17 +106,17 @@ class NativeNetwork:
             _floats(self._size),
             *(_floats(self._size * of_learning) for _ in KINDS[1:]),
         )
-        windows = [row[LAYER_INPUTS] * self._places(n) for n, row in enumerate(rows)]
+        windows = [row[at.LAYER_INPUTS] * self._places(n) for n, row in enumerate(rows)]
         self.work: Arrays = (
             _floats(self._size * of_learning),
             _floats(self._results + WIDTH),  # lines of images are copied 16 numbers at a time
             _floats(self._results * of_learning),
-            _floats(int(layers[:, : LAYER_OUTPUTS + 1].max())),
+            _floats(int(layers[:, : at.LAYER_OUTPUTS + 1].max())),
             _floats(_filled(self.actions)),
-            _floats(IMAGES * max(windows) + WIDTH if plain.images else 0),
-            _floats(IMAGES * self.pixels + WIDTH),
-            np.zeros((ROWS, FACTS), np.float32),
-            np.zeros((ROWS, len(plain.choices)), np.int64),
+            _floats(at.IMAGES * max(windows) + WIDTH if plain.images else 0),
+            _floats(at.IMAGES * self.pixels + WIDTH),
+            np.zeros((at.ROWS, FACTS), np.float32),
+            np.zeros((at.ROWS, len(plain.choices)), np.int64),
         )
 
     def _places(self, number: int) -> int:
@@ -160,7 +142,7 @@ class NativeNetwork:
 
     def _row(self, number: int, layer: PlainLayer) -> list[int]:
         """Place a layer; return its row of the table."""
-        row = [0] * COLUMNS
+        row = [0] * at.COLUMNS
         sources = [self._source(source) for source in layer.sources]
         outputs = sum(self._shapes[f"{name}.weight"][0] for name in layer.names)
         width = _filled(outputs)
@@ -176,15 +158,15 @@ class NativeNetwork:
             left = _Shape(height, columns, outputs, width)
             inputs = windows.size**2 * source.room
             shape = (source.height, source.width, source.room, height, columns)
-            row[LAYER_WINDOW:] = [windows.size, windows.stride, *windows.edges, *shape]
+            row[at.LAYER_WINDOW :] = [windows.size, windows.stride, *windows.edges, *shape]
         inputs = _filled(inputs)
         self._left.append(left)
-        row[LAYER_INPUTS], row[LAYER_OUTPUTS] = inputs, width
-        row[LAYER_WEIGHT], row[LAYER_BIAS] = self._size, self._size + inputs * width
-        row[LAYER_ACTIVATION] = _ACTIVATIONS[layer.activation]
-        row[LAYER_SOURCE], row[LAYER_SOURCE_ROW] = self._read(layer.sources[0])
-        row[LAYER_READS_LAYER] = int(layer.sources[0] >= 0)
-        row[LAYER_RESULT], row[LAYER_RESULT_ROW] = self._write(number)
+        row[at.LAYER_INPUTS], row[at.LAYER_OUTPUTS] = inputs, width
+        row[at.LAYER_WEIGHT], row[at.LAYER_BIAS] = self._size, self._size + inputs * width
+        row[at.LAYER_ACTIVATION] = _ACTIVATIONS[layer.activation]
+        row[at.LAYER_SOURCE], row[at.LAYER_SOURCE_ROW] = self._read(layer.sources[0])
+        row[at.LAYER_READS_LAYER] = int(layer.sources[0] >= 0)
+        row[at.LAYER_RESULT], row[at.LAYER_RESULT_ROW] = self._write(number)
         self._add_patches(layer, sources, row)
         self._size += (inputs + 1) * width
         return row
@@ -207,7 +189,7 @@ class NativeNetwork:
             begins = np.cumsum([0, *sizes]).tolist()
             for one, begin in zip(together, begins, strict=False):
                 self._blocks[one] = self._results + begin, begins[-1]
-            self._results += ROWS * begins[-1]
+            self._results += at.ROWS * begins[-1]
         return self._blocks[number]
 
     def _room(self, number: int) -> int:
@@ -220,11 +202,11 @@ class NativeNetwork:
 
     def _add_patches(self, layer: PlainLayer, sources: list[_Shape], row: list[int]) -> None:
         """Note where the parameters of a layer are."""
-        width, column = row[LAYER_OUTPUTS], 0
+        width, column = row[at.LAYER_OUTPUTS], 0
         for name in layer.names:
             outputs = slice(column, column + self._shapes[f"{name}.weight"][0])
             column = outputs.stop
-            place, begin = row[LAYER_WEIGHT], 0
+            place, begin = row[at.LAYER_WEIGHT], 0
             for source in sources:
                 height, columns = source.height, source.width
                 if layer.windows is not None:
@@ -235,7 +217,7 @@ class NativeNetwork:
                 weight = _Patch(f"{name}.weight", place, rows, used, width, outputs, inputs)
                 self._patches.append(weight)
                 place, begin = place + math.prod(rows) * width, inputs.stop
-            bias = row[LAYER_BIAS]
+            bias = row[at.LAYER_BIAS]
             self._patches.append(_Patch(f"{name}.bias", bias, (), (), width, outputs, slice(0, 1)))
 
     def _vector(self, name: str) -> int:

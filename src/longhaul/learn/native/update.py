@@ -12,22 +12,9 @@ import numpy as np
 from longhaul.core.env import Array
 from longhaul.core.labor import Labor, Link, bind
 from longhaul.core.native import fetch, kernel, kernel_stamp
+from longhaul.learn.native import kernels as at
 from longhaul.learn.native.convolutions import Pictures, convolution_gradient, convolve
 from longhaul.learn.native.kernels import (
-    ACTIONS,
-    LAYER_ACTIVATION,
-    LAYER_OUTPUTS,
-    LAYER_READS_LAYER,
-    LAYER_RESULT,
-    LAYER_RESULT_ROW,
-    LAYER_WINDOW,
-    LOG_STD,
-    NO_LOG_STD,
-    POLICY_LAYER,
-    ROWS,
-    VALUE_COLUMN,
-    VALUE_LAYER,
-    ZERO,
     Arrays,
     Float,
     adamw_step,
@@ -75,11 +62,11 @@ def forward(network: Arrays, weights: Array, work: Arrays, pictures: Pictures, r
     layers, results = network[0], work[1]
     for index in range(layers.shape[0]):
         layer = layers[index]
-        if layer[LAYER_WINDOW]:
+        if layer[at.LAYER_WINDOW]:
             convolve(layer, weights, results, (work[5], work[6]), pictures, rows)
         else:
             layer_forward(layer, weights, results, rows)
-        if layer[LAYER_ACTIVATION]:
+        if layer[at.LAYER_ACTIVATION]:
             layer_activate(layer, results, rows)
 
 
@@ -89,14 +76,14 @@ def _backward(network: Arrays, flat: Arrays, work: Arrays, pictures: Pictures, r
     transposed, results, slopes, zeros, _, windows, pixels, _, _ = work
     for index in range(layers.shape[0] - 1, -1, -1):
         layer = layers[index]
-        if layer[LAYER_ACTIVATION]:
+        if layer[at.LAYER_ACTIVATION]:
             layer_activation_gradient(layer, results, slopes, padded)
-        if layer[LAYER_WINDOW]:
+        if layer[at.LAYER_WINDOW]:
             room = (transposed, results, slopes, zeros)
             convolution_gradient(layer, flat, room, (windows, pixels), pictures, rows)
             continue
         layer_weight_gradient(layer, results, slopes, flat[1], rows)
-        if layer[LAYER_READS_LAYER]:
+        if layer[at.LAYER_READS_LAYER]:
             layer_input_gradient(layer, transposed, slopes, zeros, padded)
 
 
@@ -119,7 +106,7 @@ def _gather(items: Array, data: Arrays, work: Arrays) -> None:
         inputs = part(results, sample * row, row)
         for column in range(count):
             inputs[column] = observed[items[sample], column]
-    part(results, items.size * row, (filled_up(items.size) - items.size) * row)[:] = ZERO
+    part(results, items.size * row, (filled_up(items.size) - items.size) * row)[:] = at.ZERO
 
 
 @inlined
@@ -128,25 +115,25 @@ def _sample(state: State, hyper: Array, scale: Float, sums: Array, row: int, ite
     (layers, groups, marks), flat, work, (_, _, _, action, mask, _) = state
     results, slopes, log_probs = work[1], work[2], work[4]
     facts, chosen = work[7][row], work[8][row]
-    last, actions = layers[marks[POLICY_LAYER]], marks[ACTIONS]
-    place = last[LAYER_RESULT] + row * last[LAYER_RESULT_ROW]
+    last, actions = layers[marks[at.POLICY_LAYER]], marks[at.ACTIONS]
+    place = last[at.LAYER_RESULT] + row * last[at.LAYER_RESULT_ROW]
     outputs, of_outputs = part(results, place, actions), part(slopes, place, actions)
     of_entropy = -np.float32(hyper[ENT_COEF]) * scale
-    if marks[LOG_STD] == NO_LOG_STD:
+    if marks[at.LOG_STD] == at.NO_LOG_STD:
         allowed = mask[item if mask.shape[1] else 0]
         out = (log_probs, of_outputs)
         log_prob, entropy = choices_forward(outputs, chosen, groups, allowed, out)
         slope = policy_slope(log_prob, facts, hyper, scale, sums)
         choices_backward((slope, of_entropy), chosen, groups, allowed, out)
     else:
-        log_std = part(flat[0], marks[LOG_STD], actions)
+        log_std = part(flat[0], marks[at.LOG_STD], actions)
         log_prob, entropy = gaussian_forward(outputs, action[item], log_std)
         slope = policy_slope(log_prob, facts, hyper, scale, sums)
-        spreads = (log_std, part(flat[1], marks[LOG_STD], actions))
+        spreads = (log_std, part(flat[1], marks[at.LOG_STD], actions))
         gaussian_backward((slope, of_entropy), (outputs, of_outputs), action[item], spreads)
     sums[ENTROPY] -= entropy
-    last = layers[marks[VALUE_LAYER]]
-    place = last[LAYER_RESULT] + row * last[LAYER_RESULT_ROW] + marks[VALUE_COLUMN]
+    last = layers[marks[at.VALUE_LAYER]]
+    place = last[at.LAYER_RESULT] + row * last[at.LAYER_RESULT_ROW] + marks[at.VALUE_COLUMN]
     slopes[place] = value_slope(results[place], facts, hyper, scale, sums)
 
 
@@ -155,16 +142,16 @@ def _add_gradient(state: State, hyper: Array, scale: Float, sums: Array, items: 
     """Add the gradient of the loss of these samples, times `scale`."""
     network, flat, work, data = state
     layers, slopes = network[0], work[2]
-    for first in range(0, items.size, ROWS):
-        block = items[first : first + ROWS]
+    for first in range(0, items.size, at.ROWS):
+        block = items[first : first + at.ROWS]
         padded, pictures = filled_up(block.size), (data[1], block)
         _gather(block, data, work)
         forward(network, flat[0], work, pictures, padded)
         for index in range(layers.shape[0]):
             layer = layers[index]
-            if not layer[LAYER_ACTIVATION]:
-                size = padded * layer[LAYER_OUTPUTS]
-                part(slopes, layer[LAYER_RESULT], size)[:] = ZERO
+            if not layer[at.LAYER_ACTIVATION]:
+                size = padded * layer[at.LAYER_OUTPUTS]
+                part(slopes, layer[at.LAYER_RESULT], size)[:] = at.ZERO
         for row in range(block.size):
             _sample(state, hyper, scale, sums, row, block[row])
         _backward(network, flat, work, pictures, block.size)
@@ -173,9 +160,9 @@ def _add_gradient(state: State, hyper: Array, scale: Float, sums: Array, items: 
 @kernel
 def _mean_deviation(flat: Arrays, marks: Array) -> Float:
     total = 0.0
-    for a in range(marks[ACTIONS]):
-        total += math.exp(flat[0][marks[LOG_STD] + a])
-    return total / marks[ACTIONS]
+    for a in range(marks[at.ACTIONS]):
+        total += math.exp(flat[0][marks[at.LOG_STD] + a])
+    return total / marks[at.ACTIONS]
 
 
 def _compile(stamp: int) -> Labor:
@@ -192,10 +179,10 @@ def _compile(stamp: int) -> Labor:
         begins = True
         for index in range(bounds.size - 1):
             if begins:
-                gradient[:] = ZERO
+                gradient[:] = at.ZERO
                 transpose(layers, weights, work[0])
             items = part(order, bounds[index], bounds[index + 1] - bounds[index])
-            if marks[LOG_STD] != NO_LOG_STD:
+            if marks[at.LOG_STD] != at.NO_LOG_STD:
                 deviations[index] = _mean_deviation(flat, marks)
             _add_gradient(state, hyper, np.float32(scales[index]), sums[index], items)
             if hyper[KL_LIMIT] > 0.0 and sums[index, KL] / items.size > hyper[KL_LIMIT]:

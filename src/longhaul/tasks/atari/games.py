@@ -8,15 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, Bools, Ending, Start, StepBuffers
+from longhaul.core.env import Array, Ending, Start, StepBuffers
 from longhaul.core.native import entry
 from longhaul.core.settings import Settings
 from longhaul.core.spaces import Discrete, EnvSpec, Part, Tier
 from longhaul.core.state import State
 from longhaul.tasks.atari.options import AtariOptions, ale
-
-TALLEST = 250
-"""Lines of the tallest screens; most have 210."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +100,6 @@ class Emulator:
         self._repeats: list[bool] = []
         self._seed = self._frames = self._last = self._lives = 0
         self.waits = False  # a life was lost: the next step goes on without the policy
-        self.is_cut = False
 
     def _place_of(self, name: str) -> int | None:
         names = [action.name for action in self.actions]
@@ -234,26 +230,16 @@ class Emulators:
     """
 
     def __init__(self, factory: GamesFactory, count: int) -> None:
-        self._spec = factory.spec
+        self.spec = factory.spec
         self._games = [Emulator(factory.path, factory.options) for _ in range(count)]
-        self._over = np.zeros(count, np.bool_)
+        self.over = np.zeros(count, np.bool_)  # whose episode ended in the last step
         self._slots: StepBuffers
-        self.bind(StepBuffers.allocate(self._spec, count))
-
-    @property
-    def spec(self) -> EnvSpec:
-        """The shapes and promises of one game."""
-        return self._spec
+        self.bind(StepBuffers.allocate(self.spec, count))
 
     @property
     def count(self) -> int:
         """How many games there are."""
         return len(self._games)
-
-    @property
-    def over(self) -> Bools:
-        """[count], True for games that ended in the last step."""
-        return self._over
 
     def bind(self, slots: StepBuffers) -> None:
         """Write into these arrays, one row per game."""
@@ -270,7 +256,7 @@ class Emulators:
         """Begin a game in each of `envs`."""
         for env, seed in zip(envs.tolist(), seeds.tolist(), strict=True):
             self._games[env].reset(seed)
-        self._over[envs] = False
+        self.over[envs] = False
         self._slots.active[envs] = True
 
     def step(self, begin: int, end: int, actions: Array) -> None:
@@ -280,7 +266,7 @@ class Emulators:
             game = self._games[env]
             slots.reward[env] = game.step(int(actions[env]))
             is_over = game.is_over
-            self._over[env] = is_over
+            self.over[env] = is_over
             slots.truncated[env] = is_over and game.is_late
             slots.terminated[env] = game.waits or (is_over and not game.is_late)
             slots.active[env] = not game.waits
@@ -295,13 +281,13 @@ class Emulators:
 
     def snapshot(self) -> State:
         """Return the state of all games."""
-        return {"games": [game.snapshot() for game in self._games], "over": self._over.copy()}
+        return {"games": [game.snapshot() for game in self._games], "over": self.over.copy()}
 
     def restore(self, state: State) -> None:
         """Continue from a snapshot."""
         for game, saved in zip(self._games, state["games"], strict=True):
             game.restore(saved)
-        self._over[...] = state["over"]
+        self.over[...] = state["over"]
         self._slots.active[...] = [not game.waits for game in self._games]
 
     def close(self) -> None:

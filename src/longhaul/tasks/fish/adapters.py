@@ -10,12 +10,12 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from longhaul.core.env import Array, Bools, Floats, StepBuffers
+from longhaul.envs.gymnasium.seeds import VectorSeeds
 from longhaul.tasks.fish.options import FishOptions
 from longhaul.tasks.fish.world.school import SchoolFactory
 from longhaul.tasks.fish.world.world import ACTIONS
@@ -60,19 +60,13 @@ class FishVectorEnv(VectorEnv[Floats, Array, Array]):
         self._schools = SchoolFactory(options)(num_envs)
         self._slots = StepBuffers.allocate(self._schools.spec, num_envs * options.fish)
         self._schools.bind(self._slots)
-        self._generators: list[np.random.Generator] = []
+        self._seeds = VectorSeeds(num_envs)
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: Info | None = None
     ) -> tuple[Floats, Info]:
         """Begin an episode in every school: with `seed`, `seed + 1` and so on, or those listed."""
-        given = _listed_seeds(seed, self.num_envs)
-        if not self._generators:
-            self._generators = [seeding.np_random(one)[0] for one in given]
-        for env, one in enumerate(given):
-            if one is not None:
-                self._generators[env] = seeding.np_random(one)[0]
-        self._begin(np.arange(self.num_envs), given)
+        self._begin(np.arange(self.num_envs), self._seeds.given(seed))
         return self._observation(), {"active": self._active()}
 
     def step(self, actions: Array) -> tuple[Floats, Array, Array, Array, Info]:
@@ -87,7 +81,7 @@ class FishVectorEnv(VectorEnv[Floats, Array, Array]):
         if over.any():
             info = self._final_info(over)
             ended = np.flatnonzero(over)
-            self._begin(ended, [None] * len(ended))
+            self._begin(ended, self._seeds.drawn(ended.tolist()))
         info["active"] = self._active()
         return self._observation(), reward, over & ~truncated, truncated, info
 
@@ -102,11 +96,7 @@ class FishVectorEnv(VectorEnv[Floats, Array, Array]):
         """Free what the schools hold."""
         self._schools.close()
 
-    def _begin(self, envs: NDArray[np.int64], given: list[int | None]) -> None:
-        seeds = [
-            int(self._generators[env].integers(2**31 - 1)) if one is None else one
-            for env, one in zip(envs.tolist(), given, strict=True)
-        ]
+    def _begin(self, envs: NDArray[np.int64], seeds: list[int]) -> None:
         self._schools.reset(envs, np.array(seeds, np.int64), [None] * len(seeds))
 
     def _final_info(self, over: Bools) -> Info:
@@ -174,9 +164,3 @@ class FishEnv(gym.Env[Floats, Array]):
     def close(self) -> None:
         """Free what the school holds."""
         self._schools.close()
-
-
-def _listed_seeds(seed: int | list[int | None] | None, count: int) -> list[int | None]:
-    if seed is None:
-        return [None] * count
-    return [seed + env for env in range(count)] if isinstance(seed, int) else list(seed)

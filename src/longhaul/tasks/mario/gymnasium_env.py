@@ -10,13 +10,13 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from longhaul.core.env import Array, Bools, StepBuffers
 from longhaul.core.spaces import EnvSpec
+from longhaul.envs.gymnasium.seeds import VectorSeeds
 from longhaul.tasks.mario.game import reward as at
 from longhaul.tasks.mario.game.games import PIXELS, GameFactory, Games
 from longhaul.tasks.mario.game.options import GameOptions, Observation
@@ -146,19 +146,13 @@ class MarioVectorEnv(VectorEnv[Any, Array, Array]):
         self.single_action_space = gym.spaces.Discrete(len(self._batch.games.actions))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._generators: list[np.random.Generator] = []
+        self._seeds = VectorSeeds(num_envs)
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: Info | None = None
     ) -> tuple[Any, Info]:
         """Begin an episode in every game: with `seed`, `seed + 1` and so on, or those listed."""
-        given = _listed_seeds(seed, self.num_envs)
-        if not self._generators:
-            self._generators = [seeding.np_random(one)[0] for one in given]
-        for env, one in enumerate(given):
-            if one is not None:
-                self._generators[env] = seeding.np_random(one)[0]
-        self._begin(np.arange(self.num_envs), given)
+        self._batch.begin(np.arange(self.num_envs), self._seeds.given(seed))
         return self._batch.observation(), self._info()
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, Info]:
@@ -172,7 +166,7 @@ class MarioVectorEnv(VectorEnv[Any, Array, Array]):
             over = games.over.copy()
             info = self._final_info(over)
             ended = np.flatnonzero(over)
-            self._begin(ended, [None] * len(ended))
+            self._batch.begin(ended, self._seeds.drawn(ended.tolist()))
         return self._batch.observation(), reward, terminated, truncated, {**self._info(), **info}
 
     def render(self) -> tuple[Any, ...] | None:
@@ -184,13 +178,6 @@ class MarioVectorEnv(VectorEnv[Any, Array, Array]):
     def close_extras(self, **kwargs: Any) -> None:
         """Free what the games hold."""
         self._batch.games.close()
-
-    def _begin(self, envs: NDArray[np.int64], given: list[int | None]) -> None:
-        seeds = [
-            int(self._generators[env].integers(2**31 - 1)) if one is None else one
-            for env, one in zip(envs.tolist(), given, strict=True)
-        ]
-        self._batch.begin(envs, seeds)
 
     def _info(self) -> Info:
         memory, own = self._batch.games.memory, self._batch.games.figures
@@ -231,9 +218,3 @@ class MarioVectorEnv(VectorEnv[Any, Array, Array]):
             "final_info": final | {f"_{name}": over for name in final},
             "_final_info": over,
         }
-
-
-def _listed_seeds(seed: int | list[int | None] | None, count: int) -> list[int | None]:
-    if seed is None:
-        return [None] * count
-    return [seed + env for env in range(count)] if isinstance(seed, int) else list(seed)

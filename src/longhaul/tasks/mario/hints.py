@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from longhaul.core.hint import Finding, Recent
+from longhaul.core.hint import Finding, HintRule, Recent
 
 FARTHEST, HELPING = "env/max_progress", "env/helping"
 PROGRESS, STOOD_STILL = "env/progress", "env/ended/stagnation"
@@ -15,22 +16,16 @@ HELP_KEY = "options.schedule.help.bootstrap_after"
 
 
 @dataclass(frozen=True, slots=True)
-class NoForwardProgress:
+class NoForwardProgress(HintRule):
     """No episode makes progress."""
 
     name: str = "no-forward-progress"
     window: int = 10
     """Iterations with ended episodes in which none made progress."""
-    cooldown: int = 200
-    """Iterations before it speaks again, twice as many each time."""
     least: float = 16.0
     """New ground, in pixels, that counts: one tile."""
-    timed: bool = False
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """How far episodes come, and whether a script helps them."""
-        return (FARTHEST, HELPING)
+    reads: ClassVar[tuple[str, ...]] = (FARTHEST, HELPING)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Look at the farthest episode of each iteration."""
@@ -63,24 +58,18 @@ class NoForwardProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class LearnedToStandStill:
+class LearnedToStandStill(HintRule):
     """Episodes gain less ground than at first, and most end because Mario stands still."""
 
     name: str = "learned-to-stand-still"
     window: int = 10
     """Iterations it looks at."""
-    cooldown: int = 200
-    """Iterations before it speaks again, twice as many each time."""
     least_share: float = 0.4
     """Share of the episodes that must have ended by standing still."""
     most_progress: float = 0.75
     """Share of the first iterations' progress below which progress counts as lost."""
-    timed: bool = False
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """How far episodes come, and how many end by standing still."""
-        return (PROGRESS, STOOD_STILL)
+    reads: ClassVar[tuple[str, ...]] = (PROGRESS, STOOD_STILL)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Compare the last iterations with the first ones."""
@@ -108,22 +97,16 @@ class LearnedToStandStill:
 
 
 @dataclass(frozen=True, slots=True)
-class ProgressPlateau:
+class ProgressPlateau(HintRule):
     """The farthest place has not moved for a long time, and no stage is cleared."""
 
     name: str = "progress-plateau"
     window: int = 100
     """Iterations it looks at, comparing the second half of them with the first."""
-    cooldown: int = 200
-    """Iterations before it speaks again, twice as many each time."""
     least: float = 16.0
     """Pixels by which the farthest place must have moved: one tile."""
-    timed: bool = False
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """How far episodes come, and whether any clears its stage."""
-        return (REACHED, FARTHEST, CLEARED)
+    reads: ClassVar[tuple[str, ...]] = (REACHED, FARTHEST, CLEARED)
 
     def judge(self, recent: Recent) -> Finding | None:
         """Compare the farthest ends of the two halves of the window."""

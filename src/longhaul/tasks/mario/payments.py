@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,27 +16,8 @@ from longhaul.core.labor import Labor, Link, bind
 from longhaul.core.native import fetch, integer, kernel
 from longhaul.core.settings import Setting, Settings
 from longhaul.core.state import State
+from longhaul.tasks.mario.game import reward as at
 from longhaul.tasks.mario.game.memory import game_stamp
-from longhaul.tasks.mario.game.reward import (
-    ANSWERED,
-    AREA_SLOT,
-    BEST_X,
-    CLEARED_NOW,
-    CLOCK_LOST,
-    COINS_GAINED,
-    DIED_NOW,
-    GAINED,
-    LOOPED,
-    NEW_AREA,
-    OVER,
-    POWER_CHANGE,
-    PROGRESS,
-    REASON,
-    SCORE_GAINED,
-    STAGNATION,
-    STUCK,
-    X,
-)
 
 PREFIX = "reward."
 
@@ -187,19 +168,19 @@ class Books(NamedTuple):
 @kernel
 def _ground(own: Array, kept: Array, weights: Array, paid: Array) -> None:
     """Pay for ground: new, walked again, regained and taken back."""
-    x, gained = integer(own[X]), integer(own[GAINED])
-    area = integer(own[AREA_SLOT])
+    x, gained = integer(own[at.X]), integer(own[at.GAINED])
+    area = integer(own[at.AREA_SLOT])
     same_area = area == kept[LAST_AREA]
     walked = x - kept[LAST_X] if same_area else 0
     if not same_area:
         kept[OWED] = 0
     if weights[W_LOOP] > 0.0:
-        if own[LOOPED]:
-            owed = max(integer(own[BEST_X]) - x, kept[OWED])
+        if own[at.LOOPED]:
+            owed = max(integer(own[at.BEST_X]) - x, kept[OWED])
             paid[T_LOOP] = -weights[W_LOOP] * weights[W_PROGRESS] * (owed - kept[OWED])
             kept[OWED] = owed
         elif kept[OWED] > 0:
-            before = integer(own[BEST_X]) - gained
+            before = integer(own[at.BEST_X]) - gained
             regained = max(min(x, before) - (before - kept[OWED]), 0)
             kept[OWED] -= regained
             paid[T_LOOP] = weights[W_LOOP] * weights[W_PROGRESS] * regained
@@ -213,25 +194,25 @@ def _ground(own: Array, kept: Array, weights: Array, paid: Array) -> None:
 @kernel
 def _pay_one(own: Array, weights: Array, every: int, paid: Array) -> float:
     """Write the terms but those of ground; return all of them before the scale and the end."""
-    paid[T_SCORE] = weights[W_SCORE] * own[SCORE_GAINED]
-    paid[T_COINS] = weights[W_COINS] * own[COINS_GAINED]
-    paid[T_POWER] = weights[W_POWER] * own[POWER_CHANGE]
-    paid[T_TIME] = weights[W_TIME] * own[CLOCK_LOST]
-    paid[T_MAZE] = weights[W_MAZE] * own[ANSWERED]
-    paid[T_AREA] = weights[W_AREA] * own[NEW_AREA]
+    paid[T_SCORE] = weights[W_SCORE] * own[at.SCORE_GAINED]
+    paid[T_COINS] = weights[W_COINS] * own[at.COINS_GAINED]
+    paid[T_POWER] = weights[W_POWER] * own[at.POWER_CHANGE]
+    paid[T_TIME] = weights[W_TIME] * own[at.CLOCK_LOST]
+    paid[T_MAZE] = weights[W_MAZE] * own[at.ANSWERED]
+    paid[T_AREA] = weights[W_AREA] * own[at.NEW_AREA]
     if weights[W_MILESTONE] != 0.0:
         floor = integer(weights[W_FLOOR])
-        now = max(integer(own[PROGRESS]), floor) // every
-        before = max(integer(own[PROGRESS]) - integer(own[GAINED]), floor) // every
+        now = max(integer(own[at.PROGRESS]), floor) // every
+        before = max(integer(own[at.PROGRESS]) - integer(own[at.GAINED]), floor) // every
         paid[T_MILESTONE] = weights[W_MILESTONE] * (now - before)
     raw = 0.0
     for term in range(len(paid)):
         raw += paid[term]
         paid[term] *= weights[W_SCALE]
-    if own[DIED_NOW] != 0 or own[REASON] == OVER:
+    if own[at.DIED_NOW] != 0 or own[at.REASON] == at.OVER:
         paid[T_DEATH] = weights[W_DEATH]
-    paid[T_FLAG] = weights[W_FLAG] * own[CLEARED_NOW]
-    if own[REASON] == STAGNATION:
+    paid[T_FLAG] = weights[W_FLAG] * own[at.CLEARED_NOW]
+    if own[at.REASON] == at.STAGNATION:
         paid[T_STAGNATION] = weights[W_STAGNATION]
     return raw
 
@@ -244,10 +225,10 @@ def _build(stamp: int) -> Labor:
         own, paid, weights = books.figures[index], books.paid[index], books.weights[index]
         paid[:] = 0.0
         _ground(own, books.kept[index], weights, paid)
-        books.ground[index] = own[GAINED]
+        books.ground[index] = own[at.GAINED]
         books.raw[index] = _pay_one(own, weights, books.milestone_every, paid)
-        books.idle[index] = own[STUCK]
-        books.place[index] = own[X]
+        books.idle[index] = own[at.STUCK]
+        books.place[index] = own[at.X]
         total = 0.0
         for term in range(len(books.terms)):
             total += paid[term]
@@ -265,17 +246,10 @@ pay = _build(game_stamp())
 class TermReward:
     """Makes the reward of a batch of games from its options."""
 
+    terms: ClassVar = TERMS
+    measures: ClassVar = MEASURES
+
     options: RewardOptions = field(default_factory=RewardOptions)
-
-    @property
-    def terms(self) -> tuple[str, ...]:
-        """Names of the terms, which add up to the reward."""
-        return TERMS
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """What is measured of a step beside them."""
-        return MEASURES
 
     def __call__(self, count: int) -> TermPay:
         """Return the reward of `count` games."""
@@ -326,8 +300,8 @@ class TermPay:
         """Begin with the present weights and where Mario stands."""
         figures = self._figures
         self._weights[envs] = self._next
-        self._kept[envs, LAST_X] = figures[envs, X]
-        self._kept[envs, LAST_AREA] = figures[envs, AREA_SLOT]
+        self._kept[envs, LAST_X] = figures[envs, at.X]
+        self._kept[envs, LAST_AREA] = figures[envs, at.AREA_SLOT]
         self._kept[envs, OWED] = 0
 
     def snapshot(self) -> State:

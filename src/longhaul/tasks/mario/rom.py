@@ -43,7 +43,6 @@ class Rom:
 
     cartridge: Cartridge
     source: str
-    is_stand_in: bool = False
 
 
 def find_rom(given: str = "", variables: Mapping[str, str] = os.environ) -> Rom:
@@ -52,7 +51,7 @@ def find_rom(given: str = "", variables: Mapping[str, str] = os.environ) -> Rom:
     A copy that is named is used or refused, never replaced by another one.
     """
     if given == STAND_IN:
-        return Rom(stand_in(), "the free stand-in cartridge", is_stand_in=True)
+        return Rom(stand_in(), "the free stand-in cartridge")
     if given:
         return _checked(Path(given).expanduser(), f"options.rom = {given!r}")
     if variables.get(VARIABLE):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
-from longhaul.core.control import Controller, Decision, View
+from longhaul.core.control import Controller, Decision, NoState, Stateless, View, WritesOne
 from longhaul.core.settings import Assignment, Setting
 from longhaul.tasks.mario.game.options import SCRIPT_SHARE
 from longhaul.tasks.mario.game.stages import STAGES
@@ -30,16 +30,8 @@ class HardStarts:
 
     share: float
     name: str = "hard-starts"
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """How many episodes from the true start clear their stage."""
-        return (FRESH_CLEAR_RATE,)
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        """The share of hard starts."""
-        return (HARD_SHARE.name,)
+    reads: ClassVar = (FRESH_CLEAR_RATE,)
+    writes: ClassVar = (HARD_SHARE.name,)
 
     @property
     def extremes(self) -> tuple[Assignment, ...]:
@@ -65,15 +57,11 @@ class HardStarts:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
-    """No state: the setting says it all."""
-
-
-@dataclass(frozen=True, slots=True)
-class MilestonesOnce:
+class MilestonesOnce(Stateless, WritesOne):
     """Pay a milestone only until the run has reached it."""
 
     setting: Setting[float]
+    """Up to where milestones pay nothing."""
     name: str = "milestones"
     metric: str = "env/max_progress"
 
@@ -82,16 +70,7 @@ class MilestonesOnce:
         """The farthest progress of an iteration."""
         return (self.metric,)
 
-    @property
-    def writes(self) -> tuple[str, ...]:
-        """Up to where milestones pay nothing."""
-        return (self.setting.name,)
-
-    def initial(self) -> Nothing:
-        """Return the empty state."""
-        return Nothing()
-
-    def decide(self, state: Nothing, view: View) -> Decision[Nothing]:
+    def decide(self, state: NoState, view: View) -> Decision[NoState]:
         """Raise the floor to the farthest progress."""
         reached = view.metrics.get(self.metric)
         if reached is None or reached <= view.settings[self.setting]:
@@ -100,28 +79,15 @@ class MilestonesOnce:
 
 
 @dataclass(frozen=True, slots=True)
-class EarlyWindow:
+class EarlyWindow(Stateless, WritesOne):
     """End the early payment after so many iterations."""
 
     setting: Setting[float]
+    """The weight of the early payment."""
     iterations: int
     name: str = "early-window"
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """No metric."""
-        return ()
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        """The weight of the early payment."""
-        return (self.setting.name,)
-
-    def initial(self) -> Nothing:
-        """Return the empty state."""
-        return Nothing()
-
-    def decide(self, state: Nothing, view: View) -> Decision[Nothing]:
+    def decide(self, state: NoState, view: View) -> Decision[NoState]:
         """Set the weight to 0 when the window is over."""
         over = view.progress.iteration >= self.iterations
         if not over or view.settings[self.setting] == 0.0:
@@ -154,16 +120,12 @@ class StageCurriculum:
     stages: tuple[str, ...]
     options: StageOptions
     name: str = "stages"
+    writes: ClassVar = (STAGES.name,)
 
     @property
     def reads(self) -> tuple[str, ...]:
         """The clear rate of every stage."""
         return tuple(stage_rate(stage) for stage in self.stages)
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        """The stages that are played."""
-        return (STAGES.name,)
 
     @property
     def extremes(self) -> tuple[Assignment, ...]:
@@ -315,16 +277,8 @@ class Help:
 
     options: HelpOptions
     name: str = "help"
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """How far episodes come."""
-        return (PROGRESS, FARTHEST)
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        """The share of episodes with the script."""
-        return (SCRIPT_SHARE.name,)
+    reads: ClassVar = (PROGRESS, FARTHEST)
+    writes: ClassVar = (SCRIPT_SHARE.name,)
 
     @property
     def extremes(self) -> tuple[Assignment, ...]:

@@ -19,7 +19,6 @@ from longhaul.core.env import Array, Ending, Start, StepBuffers
 from longhaul.core.errors import EnvError
 from longhaul.core.seeds import Seeds
 from longhaul.core.settings import Settings
-from longhaul.core.spaces import EnvSpec
 from longhaul.core.state import State
 from longhaul.tasks.nethack.extended import press_keys
 from longhaul.tasks.nethack.observation.arrays import (
@@ -249,7 +248,7 @@ class NetHackEnv:
         self, options: NetHackGameOptions, *, drawn: bool = False, follows_settings: bool = True
     ) -> None:
         self._options = options
-        self._spec = describe(options)
+        self.spec = describe(options)
         self._game = Game(options.character, drawn=drawn, extended=options.actions == "extended")
         self._recall = Recall.allocate()
         self._follows_settings = follows_settings
@@ -263,12 +262,7 @@ class NetHackEnv:
         self._flags_to_write = True
         self._slots: StepBuffers
         self._outcome: ShownArrays
-        self.bind(StepBuffers.allocate(self._spec, 1))
-
-    @property
-    def spec(self) -> EnvSpec:
-        """The env's shapes and promises."""
-        return self._spec
+        self.bind(StepBuffers.allocate(self.spec, 1))
 
     def bind(self, slots: StepBuffers) -> None:
         """Write into these views, one row, from the next call on."""
@@ -276,7 +270,7 @@ class NetHackEnv:
         spare = ShownArrays.allocate()
         obs = {name: part[0] for name, part in slots.obs.items()}
         figures = obs.get(SKILLS, spare.figures)
-        width = self._spec.choices
+        width = self.spec.choices
         self._outcome = ShownArrays(
             state=obs[STATE],
             atoms=obs[ATOM_BITS],
@@ -333,7 +327,7 @@ class NetHackEnv:
                 status, atoms, paid=paid + frozen, steps=self._steps, ended_by=reason
             )
         slots.reward[0] = sum(terms)
-        for name, term in zip(self._spec.terms, terms, strict=True):
+        for name, term in zip(self.spec.terms, terms, strict=True):
             slots.terms[name][0] = term
         capped = self._steps >= self._cap and not over
         if over or capped or self._flags_to_write:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, check_ranges
@@ -114,14 +114,5 @@ class NetHackOptions(NetHackGameOptions):
     def game(self) -> NetHackGameOptions:
         """Return the options a worker needs: the game without its player."""
         return NetHackGameOptions(
-            character=self.character,
-            max_steps=self.max_steps,
-            reward=self.reward,
-            frozen_penalty=self.frozen_penalty,
-            rules=self.rules,
-            map=self.map,
-            mask=self.mask,
-            actions=self.actions,
-            play=self.play,
-            skill_steps=self.skill_steps,
+            **{own.name: getattr(self, own.name) for own in fields(NetHackGameOptions)}
         )

@@ -102,7 +102,7 @@ class ParallelRows:
         self._layout = ObservationLayout(env.observation_space(first))
         codec = action_codec(env.action_space(first))
         self._decode = codec.decode
-        self._spec = EnvSpec(
+        self.spec = EnvSpec(
             id=f"pettingzoo:{name}",
             observation=self._layout.parts,
             action=codec.spec,
@@ -111,7 +111,7 @@ class ParallelRows:
         )
         self._slots: StepBuffers
         self._writers: list[Writer]
-        self.bind(StepBuffers.allocate(self._spec, len(self._agents)))
+        self.bind(StepBuffers.allocate(self.spec, len(self._agents)))
 
     def _refuse_different(self, name: str, first: str, other: str) -> None:
         for space in (self._env.observation_space, self._env.action_space):
@@ -121,11 +121,6 @@ class ParallelRows:
                     f"{space(first)} and {other!r} {space(other)}; make them alike by "
                     "options.wrappers"
                 )
-
-    @property
-    def spec(self) -> EnvSpec:
-        """The env's shapes and promises."""
-        return self._spec
 
     def bind(self, slots: StepBuffers) -> None:
         """Write into these views, one row per agent, from the next call on."""
@@ -154,7 +149,7 @@ class ParallelRows:
         wished = {self._agents[row]: self._decode(actions[row : row + 1]) for row in acting}
         given = self._env.step(wished)
         if len(given) != 5:
-            raise EnvError(f"{self._spec.id}: step() returned {len(given)} values instead of 5")
+            raise EnvError(f"{self.spec.id}: step() returned {len(given)} values instead of 5")
         seen, rewards, terminations, truncations, _ = given
         self._write(seen)
         slots.reward[:] = 0.0
@@ -184,11 +179,11 @@ class ParallelRows:
 
     def snapshot(self) -> State:
         """Other people's environments cannot be saved: they are played again from their seed."""
-        raise EnvError(f"{self._spec.id} is of tier replay and has no snapshots")
+        raise EnvError(f"{self.spec.id} is of tier replay and has no snapshots")
 
     def restore(self, state: State) -> None:
         """Refused, as `snapshot` is."""
-        raise EnvError(f"{self._spec.id} is of tier replay and has no snapshots")
+        raise EnvError(f"{self.spec.id} is of tier replay and has no snapshots")
 
     def close(self) -> None:
         """Free what the environment holds."""

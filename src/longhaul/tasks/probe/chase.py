@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Start, StepBuffers
+from longhaul.core.env import Array, BatchedEnvs, Ending, Start, StepBuffers
 from longhaul.core.errors import EnvError
 from longhaul.core.native import entry
 from longhaul.core.settings import Setting, Settings
@@ -186,40 +186,25 @@ class Chase:
 
     def __init__(self, factory: ChaseFactory, count: int) -> None:
         rows = factory.rows
-        self._spec = factory.spec
-        self._count = count
+        self.spec = factory.spec
+        self.count = count
         self._time_limit = factory.time_limit
         self._generator = np.ones(count, np.uint64)
         self._cells = np.zeros((count, rows, 4), np.int16)  # walker x, y, goal x, y
         self._cost = np.full(count, STEP_COST.default, np.float32)
         self._elapsed = np.zeros(count, np.int64)
-        self._over = np.zeros(count, np.bool_)
+        self.over = np.zeros(count, np.bool_)  # whose episode ended in the last step
         self._next_cost = STEP_COST.default
-        self._world = (self._generator, self._cells, self._cost, self._elapsed, self._over)
+        self._world = (self._generator, self._cells, self._cost, self._elapsed, self.over)
         self._slots: tuple[Array, ...]
-        self.bind(StepBuffers.allocate(self._spec, count * rows))
-
-    @property
-    def spec(self) -> EnvSpec:
-        """The shapes and promises of one simulator."""
-        return self._spec
-
-    @property
-    def count(self) -> int:
-        """How many simulators there are."""
-        return self._count
-
-    @property
-    def over(self) -> Bools:
-        """[count], True for simulators whose episode ended in the last step."""
-        return self._over
+        self.bind(StepBuffers.allocate(self.spec, count * rows))
 
     def bind(self, slots: StepBuffers) -> None:
         """Write into these arrays, `count * spec.rows` rows, env-major."""
         mask = slots.mask
         if mask is None:
             # The kernels always write moves; without masks this array is not read.
-            mask = np.ones((self._count * self._spec.rows, MOVES), np.bool_)
+            mask = np.ones((self.count * self.spec.rows, MOVES), np.bool_)
         self._slots = (
             slots.obs["obs"],
             mask,
@@ -236,7 +221,7 @@ class Chase:
     ) -> None:
         """Begin an episode in each of `envs`."""
         obs, mask, active = self._slots[:3]
-        rows = self._spec.rows
+        rows = self.spec.rows
         for position, start in enumerate(starts):
             one = slice(position, position + 1)
             env = int(envs[position])
@@ -244,7 +229,7 @@ class Chase:
             active[env * rows : (env + 1) * rows] = True
             _show(self._generator, self._cells, env, obs, mask, active)
         self._elapsed[envs] = 0
-        self._over[envs] = False
+        self.over[envs] = False
         self._cost[envs] = self._next_cost
 
     def step(self, begin: int, end: int, actions: Array) -> None:
@@ -253,9 +238,9 @@ class Chase:
 
     def ending(self, env: int) -> Ending:
         """Return how the episode of `env`, which is over, ended."""
-        rows = slice(env * self._spec.rows, (env + 1) * self._spec.rows)
+        rows = slice(env * self.spec.rows, (env + 1) * self.spec.rows)
         late = int(self._slots[5][rows].sum())
-        arrived = (self._spec.rows - late) / self._spec.rows
+        arrived = (self.spec.rows - late) / self.spec.rows
         return Ending("time_limit" if late else "arrived", {"arrived": arrived})
 
     def configure(self, settings: Settings) -> None:
@@ -291,7 +276,7 @@ class Chase:
         self._cells[...] = state["cells"]
         self._cost[...] = state["cost"]
         self._elapsed[...] = state["elapsed"]
-        self._over[...] = False
+        self.over[...] = False
         self._next_cost = state["next_cost"]
         obs, mask, active = self._slots[:3]
         obs[...] = state["obs"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 
 from longhaul.tasks.mario.game.memory import (
     CLOCK_DIGITS,
@@ -20,7 +19,6 @@ from longhaul.tasks.mario.game.memory import (
     Bytes,
     Memory,
     facts,
-    tile_address,
 )
 
 
@@ -84,11 +82,3 @@ def test_facts_are_plain_numbers() -> None:
     for value in (told.x_pos, told.score, told.time, told.player_state):
         assert type(value) is int
     assert type(told.flag_get) is bool
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "address"),
-    [(0, 32, 0x500), (255, 239, 0x500 + 207), (256, 32, 0x5D0), (512 + 17, 48, 0x511)],
-)
-def test_tiles_are_found_on_two_pages_in_turn(x: int, y: int, address: int) -> None:
-    assert tile_address(x, y) == address

@@ -53,7 +53,8 @@ def shown(row: NDArray[np.uint8]) -> tuple[Planes, NDArray[np.float32]]:
 
 
 def put_tile(row: NDArray[np.uint8], x: int, y: int, tile: int) -> None:
-    row[0, ram.tile_address(x, y)] = tile
+    page, line, column = x // 256 % 2, (y - 32) // 16, x % 256 // 16
+    row[0, 0x500 + 208 * page + 16 * line + column] = tile
 
 
 def put_enemy(row: NDArray[np.uint8], slot: int, kind: int, x: int, y: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from longhaul.core.control import Decision, View
 from longhaul.core.settings import Assignment, Setting
@@ -75,6 +75,9 @@ class TailQueue:
     Either way the stage that is logged is the stage that is dealt from.
     """
 
+    name: ClassVar = NAME
+    writes: ClassVar = (STARTS.name, STARTS_LIMIT.name, TAIL_TYPE.name)
+
     stages: tuple[TailStage, ...]
     schools: int
     """Schools that reset: what one iteration uses up in unit `iterations`."""
@@ -87,11 +90,6 @@ class TailQueue:
     """The gate's stage, whose moves spare the hardest starts."""
 
     @property
-    def name(self) -> str:
-        """The controller's name."""
-        return NAME
-
-    @property
     def reads(self) -> tuple[str, ...]:
         """The counts of starts dealt and episodes ended, what came of each start, and the gate."""
         items = [
@@ -99,11 +97,6 @@ class TailQueue:
         ]
         gate = () if self.gate is None else (self.gate.name,)
         return (STARTS_DEALT, EPISODES, FORCED_RESETS, *items, *gate)
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        """The starts on offer, how many of them, and the stage's type."""
-        return (STARTS.name, STARTS_LIMIT.name, TAIL_TYPE.name)
 
     @property
     def emits(self) -> tuple[str, ...]:

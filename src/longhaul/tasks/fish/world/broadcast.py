@@ -92,7 +92,7 @@ class BroadcastSchools:
 
     def __init__(self, factory: BroadcastFactory, count: int) -> None:
         options = factory.options
-        self._spec = factory.spec
+        self.spec = factory.spec
         self._schools = SchoolFactory(options, library=factory.library)(count)
         self._fish = options.fish
         self._sampling = RANDOM if options.sampling == "random" else ROUND_ROBIN
@@ -101,12 +101,7 @@ class BroadcastSchools:
         self._pointer = np.zeros(count, np.int64)
         self._stream = np.ones(count, np.uint64)
         self._looked_at = np.full(count, -1, np.int64)
-        self._slots = StepBuffers.allocate(self._spec, count)
-
-    @property
-    def spec(self) -> EnvSpec:
-        """The shapes and promises of one school."""
-        return self._spec
+        self._slots = StepBuffers.allocate(self.spec, count)
 
     @property
     def count(self) -> int:

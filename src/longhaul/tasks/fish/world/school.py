@@ -34,7 +34,6 @@ from longhaul.tasks.fish.world.world import (
     ACTION_NAMES,
     ACTIONS,
     SURVIVED,
-    FishWorld,
     StepArrays,
     empty_world,
     make_rules,
@@ -119,15 +118,15 @@ class Schools:
     def __init__(self, factory: SchoolFactory, count: int) -> None:
         options = factory.options
         self.options = options
-        self._spec = factory.spec
-        self._count = count
+        self.spec = factory.spec
+        self.count = count
         self._numbers = np.arange(count)
         self._follows_settings = factory.follows_settings
         self._keeps_facts = factory.keeps_facts
         self._library = dict(factory.library)
         self._names = [""] * count  # of the bad start each episode began from
         self._joint = JointBias(options.start.joint_bias)
-        self._world = empty_world(options, count)
+        self.world = empty_world(options, count)
         self._rules = make_rules(options)
         self._plan = make_plan(options.start)
         self._boost = options.start.escape_boost_speed
@@ -135,41 +134,26 @@ class Schools:
         self._size = options.fish
         self._sketchbooks: dict[int, Sketchbook] = {}
         self._rows: StepArrays
-        self.bind(StepBuffers.allocate(self._spec, count * options.fish))
-
-    @property
-    def spec(self) -> EnvSpec:
-        """The shapes and promises of one school."""
-        return self._spec
-
-    @property
-    def count(self) -> int:
-        """How many schools there are."""
-        return self._count
+        self.bind(StepBuffers.allocate(self.spec, count * options.fish))
 
     @property
     def over(self) -> Bools:
         """[count], True for schools whose episode ended in the last step."""
-        over: Bools = self._world.over
+        over: Bools = self.world.over
         return over
-
-    @property
-    def world(self) -> FishWorld:
-        """The state of all schools; writing it is for tests."""
-        return self._world
 
     def death_steps(self, env: int) -> NDArray[np.int32]:
         """Return the step each fish of one school died in so far, -1 for those alive.
 
         Of an episode that is over, until the school is reset.
         """
-        steps: NDArray[np.int32] = self._world.deaths[env, : self._world.size[env]]
+        steps: NDArray[np.int32] = self.world.deaths[env, : self.world.size[env]]
         return steps.copy()
 
     def present_start(self, env: int) -> PositionStart:
         """Return everybody's place and velocity, from which another episode can begin."""
-        size = self._world.size[env]
-        return PositionStart.of(self._world.fish[env, :size], self._world.predators[env])
+        size = self.world.size[env]
+        return PositionStart.of(self.world.fish[env, :size], self.world.predators[env])
 
     def bind(self, slots: StepBuffers) -> None:
         """Write into these arrays, `count * spec.rows` rows, env-major."""
@@ -194,12 +178,12 @@ class Schools:
 
     def _show(self, envs: NDArray[np.int64]) -> None:
         """Write what the fish of some schools see and which of them are there."""
-        step_schools(self._world, self._rows, self._rules, envs, _NO_ACTIONS)
+        step_schools(self.world, self._rows, self._rules, envs, _NO_ACTIONS)
 
     def step(self, begin: int, end: int, actions: Array) -> None:
         """Step schools `begin` to `end`; safe to call at once for disjoint ranges."""
         schools = self._numbers[begin:end]
-        step_schools(self._world, self._rows, self._rules, schools, actions)
+        step_schools(self.world, self._rows, self._rules, schools, actions)
 
     def ending(self, env: int) -> Ending:
         """Return how the episode of `env`, which is over, ended."""
@@ -209,7 +193,7 @@ class Schools:
         metrics = {
             "survival_rate": alive / len(deaths),
             "final_num_alive": float(alive),
-            "avg_num_alive": alive + float((died - 1).sum()) / float(self._world.elapsed[env]),
+            "avg_num_alive": alive + float((died - 1).sum()) / float(self.world.elapsed[env]),
             "step_one_deaths": float((died == 1).sum()),
             "fish": float(len(deaths)),
         }
@@ -224,7 +208,7 @@ class Schools:
         facts: dict[str, Any] = {START_NAME: self._names[env]} if self._names[env] else {}
         if self._keeps_facts:
             # The dead stay where they died.
-            places = self._world.fish[env, :, :2]
+            places = self.world.fish[env, :, :2]
             at_once = np.flatnonzero(deaths == 1).tolist()
             facts[DEATH_STEPS] = deaths.tolist()
             facts[FIRST_STEP_PLACES] = {str(fish): places[fish].tolist() for fish in at_once}
@@ -232,7 +216,7 @@ class Schools:
 
     def _cut(self, env: int) -> str:
         """Return why an episode with survivors is over."""
-        limit = int(self._world.limit[env])
+        limit = int(self.world.limit[env])
         if limit == self.options.time_limit:
             return "time_limit"
         return FORCED if limit == self.options.tail.force_reset_steps else "cut"
@@ -250,7 +234,7 @@ class Schools:
 
     def scene(self, env: int) -> Scene:
         """Return what there is to see of one school."""
-        world, size = self._world, int(self._world.size[env])
+        world, size = self.world, int(self.world.size[env])
         return Scene(
             fish=world.fish[env, :size].copy(),
             alive=world.alive[env, :size].copy(),
@@ -267,12 +251,12 @@ class Schools:
 
     def snapshot(self) -> State:
         """Return the state of all schools; nothing is drawn after a start, so it is complete."""
-        world = self._world._asdict()
+        world = self.world._asdict()
         return {name: world[name].copy() for name in _SAVED}
 
     def restore(self, state: State) -> None:
         """Continue from a snapshot and write the slots."""
-        world = self._world._asdict()
+        world = self.world._asdict()
         for name in _SAVED:
             if world[name].shape != state[name].shape:
                 raise CheckpointError(
@@ -286,7 +270,7 @@ class Schools:
         """Free what the schools hold: nothing."""
 
     def _begin(self, env: int, seed: int, value: Start | None) -> None:
-        world = self._world
+        world = self.world
         size, boost = self._size, self._boost
         world.limit[env] = self._limit(seed)
         start = None if value is None else self._resolved(env, value)
@@ -333,23 +317,23 @@ class Schools:
     def _redraw(self, env: int, seed: int, boost: float, throws: NDArray[np.float64]) -> None:
         """Draw further starts until one is accepted; the first is the seed's own."""
         for attempt in range(ATTEMPTS - 1):
-            _, _, across, along = self._world.predators[env, 0].tolist()
+            _, _, across, along = self.world.predators[env, 0].tolist()
             if self._joint.accepts((across, along), seed, attempt):
                 return
             self._draw(env, redrawn_seed(seed, attempt + 1), boost, throws)
 
     def _put(self, env: int, start: PositionStart) -> None:
-        predators = self._world.predators[env]
+        predators = self.world.predators[env]
         if len(start.predators) != len(predators):
             raise EnvError(
                 f"a start with {len(start.predators)} predators does not fit a world with "
                 f"{len(predators)}"
             )
-        self._world.fish[env, : len(start.fish)] = start.fish
+        self.world.fish[env, : len(start.fish)] = start.fish
         predators[:] = start.predators
 
     def _draw(self, env: int, seed: int, boost: float, throws: NDArray[np.float64]) -> None:
-        world = self._world
+        world = self.world
         draws = draw(
             np.random.default_rng(seed),
             self.options.start,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longhaul.core.env import Array, BatchedEnvs, Bools, Ending, Start, StepBuffers
+from longhaul.core.env import Array, BatchedEnvs, Ending, Start, StepBuffers
 from longhaul.core.errors import CheckpointError
 from longhaul.core.labor import Link, bind
 from longhaul.core.settings import Settings
@@ -114,8 +114,8 @@ class Games:
         self.consoles = Consoles(factory.cartridge, count, options.picture)
         self.figures: NDArray[np.int32] = np.zeros((count, at.FIGURES), np.int32)
         self.memory = Memory(self.consoles.ram)
-        self._spec = factory.spec
-        self._count = count
+        self.spec = factory.spec
+        self.count = count
         self._follows_settings = factory.follows_settings
         self._lottery = options.lottery()
         self._script_share = SCRIPT_SHARE.default
@@ -123,8 +123,8 @@ class Games:
         self._buttons = np.zeros((count, 2), np.uint8)
         self._wishes = np.zeros(count, np.int64)
         self._left = np.zeros(count, np.int64)
-        self._over = np.zeros(count, np.bool_)
-        self._trail = Trail(count, options.trail, options.trail_every)
+        self.over = np.zeros(count, np.bool_)  # whose episode ended in the last step
+        self.trail = Trail(count, options.trail, options.trail_every)  # the ends of episodes
         self._reward = factory.reward(count)
         self._world = World(self.consoles.states, self.figures, self._generator, self._buttons)
         self._rules = Rules(
@@ -142,27 +142,7 @@ class Games:
         self._after: tuple[Link, ...]
         self._shows: Chain
         self._own: threading.local
-        self.bind(StepBuffers.allocate(self._spec, count))
-
-    @property
-    def spec(self) -> EnvSpec:
-        """The shapes and promises of one game."""
-        return self._spec
-
-    @property
-    def count(self) -> int:
-        """How many games there are."""
-        return self._count
-
-    @property
-    def over(self) -> Bools:
-        """[count], True for games whose episode ended in the last step."""
-        return self._over
-
-    @property
-    def trail(self) -> Trail:
-        """Snapshots of the last part of each episode."""
-        return self._trail
+        self.bind(StepBuffers.allocate(self.spec, count))
 
     def facts(self, env: int) -> Facts:
         """Return the facts of one game, in Python's own numbers."""
@@ -184,7 +164,7 @@ class Games:
         if self.options.course_numbers:
             course = CourseShowing(self.consoles.states, self.figures, slots.obs[COURSE])
             shows = (*shows, bind(show_course, course))
-        kept = (self._trail.bound(self.consoles.states, self.figures),)
+        kept = (self.trail.bound(self.consoles.states, self.figures),)
         self._shows = Chain(*shows)
         self._after = (*(kept if self.options.trail else ()), *shows, self._reward.bound())
         self._own = threading.local()
@@ -192,7 +172,7 @@ class Games:
     def native_step(self, members: int) -> NativeStep:
         """Return how to step the games by so many threads, into the slots bound last."""
         slots, rules = self._slots, self._rules
-        rows = CourseRows(slots.terminated, slots.truncated, slots.forced, self._over)
+        rows = CourseRows(slots.terminated, slots.truncated, slots.forced, self.over)
         course = Course(self._world, rows, rules, self._wishes)
         span = np.array([rules.frame_skip, self.options.sees_pixels], np.int64)
         running = self.consoles.bound(Spell(self._buttons, span), members=members)
@@ -271,7 +251,7 @@ class Games:
             "consoles": self.consoles.states.copy(),
             "figures": self.figures.copy(),
             "generator": self._generator.copy(),
-            "trail": self._trail.snapshot(),
+            "trail": self.trail.snapshot(),
             "reward": self._reward.snapshot(),
         }
         if self.options.sees_pixels:
@@ -288,12 +268,12 @@ class Games:
         self.consoles.states[...] = state["consoles"]
         self.figures[...] = state["figures"]
         self._generator[...] = state["generator"]
-        self._over[...] = False
-        self._trail.restore(state["trail"])
+        self.over[...] = False
+        self.trail.restore(state["trail"])
         self._reward.restore(state["reward"])
         if self.options.sees_pixels:
             self.consoles.pictures[...] = state["pictures"]
-        self._show(0, self._count)
+        self._show(0, self.count)
 
     def save(self, env: int) -> Bytes:
         """Return one game's console and the figures of its episode, as `load` takes them."""
@@ -304,7 +284,7 @@ class Games:
         size = self.consoles.states.shape[1]
         self.consoles.states[env] = saved[:size]
         self.figures[env] = saved[size:].view(np.int32)
-        self._over[env] = False
+        self.over[env] = False
         self._show(env, env + 1)
 
     def close(self) -> None:
@@ -336,8 +316,8 @@ class Games:
         self._run(env, waits + 1, draw=self.options.sees_pixels)
         settle(self._world, env)
         own[at.FIRST_WORLD], own[at.FIRST_STAGE] = own[at.WORLD], own[at.STAGE]
-        self._over[env] = False
-        self._trail.clear(env)
+        self.over[env] = False
+        self.trail.clear(env)
 
     def _skip_scene(self, env: int) -> None:
         """Let a scene pass in which buttons do nothing: pipes, deaths, the way to a next stage."""
@@ -354,7 +334,7 @@ class Games:
             frames += 1
         if frames == MOST_SCENE_FRAMES:
             own[at.REASON] = at.SCENE
-            self._slots.truncated[env] = self._over[env] = True
+            self._slots.truncated[env] = self.over[env] = True
         self._run(env, 1, draw=self.options.sees_pixels)
         own[at.FRAMES] += frames + 1
         # The step's own changes stay; those of the scene are not caused by an action.

@@ -19,7 +19,6 @@ from longhaul.core.native import kernel_stamp
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 
-FRAME_COUNTER = 0x0009
 HELD_BUTTONS = 0x000A
 HELD_A, HELD_B = 0x80, 0x40
 PLAYER_STATE = 0x000E
@@ -50,9 +49,6 @@ ENEMY_Y = 0x00CF
 FIREBALL_Y = 0x00D5
 MISC_Y = 0x00DB
 SPRITES = 0x0200  # 64 of y, tile, attributes, x
-SCREEN_X = 0x03AD
-SCREEN_Y = 0x03B8
-HIT_BOX = 0x04AC  # left, top, right, bottom; enemies' follow
 TILES = 0x0500
 TILE_PAGE = 208
 TILE_ROWS, TILE_COLUMNS = 13, 16
@@ -77,13 +73,11 @@ MODE, SUB_MODE, PAUSED = 0x0770, 0x0772, 0x0776
 INVULNERABLE, STAR = 0x079E, 0x079F
 BLACK_SCREEN_TIMER = 0x07A0
 SCORE_DIGITS = 0x07DE
-COIN_DIGITS = 0x07ED
 CLOCK_DIGITS = 0x07F8
 
 ENEMY_SLOTS = 5
 POWER_UP_SLOT = 5
 MISC_SLOTS = 9
-GAME_OVER_LIVES = 255
 
 TITLE, PLAY, WORLD_FINISHED, GAME_OVER = range(4)
 """Of `MODE`."""
@@ -164,16 +158,6 @@ class Memory:
         return signed(self.ram[..., SPEED_X])
 
     @property
-    def speed_y(self) -> Integers:
-        """Mario's speed downwards, in pixels per frame."""
-        return signed(self.ram[..., SPEED_Y])
-
-    @property
-    def edge(self) -> Integers:
-        """Where the left edge of the screen is in the area."""
-        return self.pair(EDGE_PAGE, EDGE_LOW_X)
-
-    @property
     def score(self) -> Integers:
         """The score as shown."""
         return number(self.ram, SCORE_DIGITS, 6)
@@ -238,12 +222,6 @@ class Memory:
         state = self.byte(PLAYER_STATE)
         return np.asarray(running & (state >= PlayerState.NORMAL) & (state != PlayerState.DYING))
 
-    @property
-    def tiles(self) -> Integers:
-        """[N, 2, 13, 16], the tiles that can be touched, two pages of them; 0 is none."""
-        whole = self.slots(TILES, 2 * TILE_PAGE)
-        return whole.reshape(*whole.shape[:-1], 2, TILE_ROWS, TILE_COLUMNS)
-
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -284,12 +262,6 @@ def facts(ram: Bytes) -> Facts:
         playing=bool(memory.playing),
         player_state=int(memory.byte(PLAYER_STATE)),
     )
-
-
-def tile_address(x: int, y: int) -> int:
-    """Return where the tile at a point of the area is kept."""
-    page, column = x // 256 % 2, x % 256 // 16
-    return TILES + page * TILE_PAGE + (y - FIRST_TILE_LINE) // 16 * TILE_COLUMNS + column
 
 
 KERNEL_MODULES = ("memory", "course", "course_view", "maze", "tiles", "starts", "reward")

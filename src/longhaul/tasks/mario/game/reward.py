@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,20 +163,13 @@ class Terms(NamedTuple):
 class PlainReward:
     """New ground, clearing the stage, dying, and time passing; the same for every stage."""
 
+    terms: ClassVar = ("progress", "clear", "death", "clock")
+    measures: ClassVar = ()
+
     progress: float = 0.01
     clear: float = 5.0
     death: float = -1.0
     clock: float = -0.01
-
-    @property
-    def terms(self) -> tuple[str, ...]:
-        """Names of the terms."""
-        return ("progress", "clear", "death", "clock")
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def __call__(self, count: int) -> PlainPay:
         """Return the reward of `count` games."""

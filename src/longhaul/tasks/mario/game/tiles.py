@@ -15,72 +15,19 @@ import numpy as np
 from longhaul.core.env import Array
 from longhaul.core.labor import Labor
 from longhaul.core.native import fetch, integer, kernel
-from longhaul.tasks.mario.game.memory import (
-    AREA_TYPE,
-    CLOCK_DIGITS,
-    CROUCHING,
-    DECODED_COLUMN,
-    DECODED_PAGE,
-    EDGE_LOW_X,
-    EDGE_PAGE,
-    ENEMY_ACTIVE,
-    ENEMY_LOW_X,
-    ENEMY_PAGE,
-    ENEMY_SCREENS_DOWN,
-    ENEMY_SLOTS,
-    ENEMY_SPEED_X,
-    ENEMY_SPEED_Y,
-    ENEMY_STATE,
-    ENEMY_TYPE,
-    ENEMY_Y,
-    FACING,
-    FIREBALL_LOW_X,
-    FIREBALL_STATE,
-    FIREBALL_Y,
-    FIRST_TILE_LINE,
-    FLOAT_STATE,
-    HELD_A,
-    HELD_B,
-    HELD_BUTTONS,
-    INVULNERABLE,
-    LOW_X,
-    MISC_LOW_X,
-    MISC_PAGE,
-    MISC_SLOTS,
-    MISC_STATE,
-    MISC_Y,
-    MOVING,
-    PAGE,
-    PLAYER_Y,
-    POWER,
-    POWER_UP_KIND,
-    POWER_UP_SLOT,
-    SCREENS_DOWN,
-    SCROLL_LOCK,
-    SIZE_FLAG,
-    SPEED_X,
-    SPEED_Y,
-    SPRITES,
-    STAR,
-    SWIMMING,
-    TILE_COLUMNS,
-    TILE_PAGE,
-    TILE_ROWS,
-    TILES,
-    WATER,
-    game_stamp,
-)
+from longhaul.tasks.mario.game import memory as ram_at
+from longhaul.tasks.mario.game.memory import game_stamp
 
 PLANES = ("solid", "bump", "coin", "pipe", "goal", "foe", "hazard", "lift", "boon", "mario")
 SOLID, BUMP, COIN, PIPE, GOAL, FOE, HAZARD, LIFT, BOON, MARIO = range(10)
 BEHIND = 4
 """Columns shown behind Mario: what is ahead matters more."""
-SHAPE = (len(PLANES), TILE_ROWS, TILE_COLUMNS)
+SHAPE = (len(PLANES), ram_at.TILE_ROWS, ram_at.TILE_COLUMNS)
 
 OWN_NUMBERS = 26
 ENEMY_NUMBERS = 8
 POWER_UP_NUMBERS = 4
-STATE_SIZE = OWN_NUMBERS + ENEMY_NUMBERS * ENEMY_SLOTS + POWER_UP_NUMBERS
+STATE_SIZE = OWN_NUMBERS + ENEMY_NUMBERS * ram_at.ENEMY_SLOTS + POWER_UP_NUMBERS
 
 TILE_KIND = np.zeros((256, 5), np.uint8)
 """Which of the first five planes a tile is in."""
@@ -123,25 +70,25 @@ def _byte_to_signed(value: int) -> int:
 @kernel
 def _mark(planes: Array, plane: int, across: int, line: int) -> None:
     """Set the cell at pixels from the left of the window and lines of the screen."""
-    if across < 0 or line < FIRST_TILE_LINE:
+    if across < 0 or line < ram_at.FIRST_TILE_LINE:
         return
-    column, row = across // 16, (line - FIRST_TILE_LINE) // 16
-    if column < TILE_COLUMNS and row < TILE_ROWS:
+    column, row = across // 16, (line - ram_at.FIRST_TILE_LINE) // 16
+    if column < ram_at.TILE_COLUMNS and row < ram_at.TILE_ROWS:
         planes[plane, row, column] = 255
 
 
 @kernel
 def _show_ground(ram: Array, planes: Array, first_column: int) -> None:
     """Write the planes of tiles."""
-    decoded = integer(ram[DECODED_PAGE]) * 16 + integer(ram[DECODED_COLUMN])
-    for column in range(TILE_COLUMNS):
+    decoded = integer(ram[ram_at.DECODED_PAGE]) * 16 + integer(ram[ram_at.DECODED_COLUMN])
+    for column in range(ram_at.TILE_COLUMNS):
         place = first_column + column
         # The map holds two pages; before and after them it shows other parts of the area.
         if place < 0 or place >= decoded or place < decoded - 32:
             continue
-        base = TILES + (place >> 4 & 1) * TILE_PAGE + (place & 15)
-        for row in range(TILE_ROWS):
-            tile = ram[base + row * TILE_COLUMNS]
+        base = ram_at.TILES + (place >> 4 & 1) * ram_at.TILE_PAGE + (place & 15)
+        for row in range(ram_at.TILE_ROWS):
+            tile = ram[base + row * ram_at.TILE_COLUMNS]
             if tile == 0:
                 continue
             for plane in range(5):
@@ -151,21 +98,25 @@ def _show_ground(ram: Array, planes: Array, first_column: int) -> None:
 @kernel
 def _show_things(ram: Array, planes: Array, left: int) -> None:
     """Write the planes of what moves: enemies, lifts and power-ups."""
-    for slot in range(ENEMY_SLOTS + 1):
-        if ram[ENEMY_ACTIVE + slot] == 0 or ram[ENEMY_SCREENS_DOWN + slot] != 1:
+    for slot in range(ram_at.ENEMY_SLOTS + 1):
+        if ram[ram_at.ENEMY_ACTIVE + slot] == 0 or ram[ram_at.ENEMY_SCREENS_DOWN + slot] != 1:
             continue
-        kind = ram[ENEMY_TYPE + slot]
+        kind = ram[ram_at.ENEMY_TYPE + slot]
         plane = integer(FOE_KIND[kind])
         if plane == 0:
             continue
-        x = integer(ram[ENEMY_PAGE + slot]) * 256 + integer(ram[ENEMY_LOW_X + slot]) - left
-        y = integer(ram[ENEMY_Y + slot])
+        x = (
+            integer(ram[ram_at.ENEMY_PAGE + slot]) * 256
+            + integer(ram[ram_at.ENEMY_LOW_X + slot])
+            - left
+        )
+        y = integer(ram[ram_at.ENEMY_Y + slot])
         if plane == LIFT:
             width = 48 if WIDE_LIFTS[0] <= kind <= WIDE_LIFTS[1] else 24
             for part in range(0, width, 8):
                 _mark(planes, LIFT, x + part + 4, y + 4)
             continue
-        if ram[AREA_TYPE] == WATER and plane == FOE:
+        if ram[ram_at.AREA_TYPE] == ram_at.WATER and plane == FOE:
             plane = HAZARD  # nothing can be stomped on while swimming
         if kind == BOWSER_TYPE:
             for part in range(4):
@@ -177,20 +128,24 @@ def _show_things(ram: Array, planes: Array, left: int) -> None:
 @kernel
 def _show_hammers(ram: Array, planes: Array, left: int) -> None:
     """Write what hammer brothers have thrown."""
-    for slot in range(MISC_SLOTS):
-        if ram[MISC_STATE + slot] & 0x80:
-            x = integer(ram[MISC_PAGE + slot]) * 256 + integer(ram[MISC_LOW_X + slot]) - left
-            _mark(planes, HAZARD, x + 4, integer(ram[MISC_Y + slot]) + 4)
+    for slot in range(ram_at.MISC_SLOTS):
+        if ram[ram_at.MISC_STATE + slot] & 0x80:
+            x = (
+                integer(ram[ram_at.MISC_PAGE + slot]) * 256
+                + integer(ram[ram_at.MISC_LOW_X + slot])
+                - left
+            )
+            _mark(planes, HAZARD, x + 4, integer(ram[ram_at.MISC_Y + slot]) + 4)
 
 
 @kernel
 def _is_own_fire(ram: Array, x: int, y: int) -> bool:
     """Whether Mario threw the flame that is at this place of the screen."""
-    edge = integer(ram[EDGE_LOW_X])
+    edge = integer(ram[ram_at.EDGE_LOW_X])
     for slot in range(2):
-        if ram[FIREBALL_STATE + slot] != 0:
-            across = (integer(ram[FIREBALL_LOW_X + slot]) - edge) & 0xFF
-            if abs(across - x) <= 8 and abs(integer(ram[FIREBALL_Y + slot]) - y) <= 8:
+        if ram[ram_at.FIREBALL_STATE + slot] != 0:
+            across = (integer(ram[ram_at.FIREBALL_LOW_X + slot]) - edge) & 0xFF
+            if abs(across - x) <= 8 and abs(integer(ram[ram_at.FIREBALL_Y + slot]) - y) <= 8:
                 return True
     return False
 
@@ -198,9 +153,9 @@ def _is_own_fire(ram: Array, x: int, y: int) -> bool:
 @kernel
 def _show_flames(ram: Array, planes: Array, left: int) -> None:
     """Write the flames of fire bars: they are in no slot, only among the sprites."""
-    edge = integer(ram[EDGE_PAGE]) * 256 + integer(ram[EDGE_LOW_X])
+    edge = integer(ram[ram_at.EDGE_PAGE]) * 256 + integer(ram[ram_at.EDGE_LOW_X])
     for sprite in range(64):
-        address = SPRITES + 4 * sprite
+        address = ram_at.SPRITES + 4 * sprite
         tile = ram[address + 1]
         if FIRE_TILES[0] <= tile <= FIRE_TILES[1] and ram[address] < 0xEF:
             x, y = integer(ram[address + 3]), integer(ram[address])
@@ -211,34 +166,34 @@ def _show_flames(ram: Array, planes: Array, left: int) -> None:
 @kernel
 def _own_numbers(ram: Array, out: Array, x: int, y: int) -> None:
     """Write what Mario himself does, each number between about -1 and 1."""
-    state = integer(ram[FLOAT_STATE])
-    held = integer(ram[HELD_BUTTONS])
-    edge = integer(ram[EDGE_PAGE]) * 256 + integer(ram[EDGE_LOW_X])
-    clock = integer(ram[CLOCK_DIGITS]) * 100 + integer(ram[CLOCK_DIGITS + 1]) * 10
-    out[0] = _byte_to_signed(ram[SPEED_X]) / 40.0
-    out[1] = _byte_to_signed(ram[SPEED_Y]) / 5.0
+    state = integer(ram[ram_at.FLOAT_STATE])
+    held = integer(ram[ram_at.HELD_BUTTONS])
+    edge = integer(ram[ram_at.EDGE_PAGE]) * 256 + integer(ram[ram_at.EDGE_LOW_X])
+    clock = integer(ram[ram_at.CLOCK_DIGITS]) * 100 + integer(ram[ram_at.CLOCK_DIGITS + 1]) * 10
+    out[0] = _byte_to_signed(ram[ram_at.SPEED_X]) / 40.0
+    out[1] = _byte_to_signed(ram[ram_at.SPEED_Y]) / 5.0
     out[2] = 1.0 if state == 0 else 0.0
     out[3] = 1.0 if state == 1 else 0.0
     out[4] = 1.0 if state == 2 else 0.0
     out[5] = 1.0 if state == 3 else 0.0
-    out[6] = 1.0 if ram[SWIMMING] else 0.0
-    out[7] = 1.0 if ram[FACING] == 1 else -1.0
-    out[8] = 1.0 if ram[MOVING] == 1 else -1.0
-    out[9] = 1.0 if ram[SIZE_FLAG] == 0 else 0.0
-    out[10] = 1.0 if ram[POWER] >= 2 else 0.0
-    out[11] = 1.0 if ram[CROUCHING] else 0.0
-    out[12] = min(integer(ram[INVULNERABLE]), 16) / 16.0
-    out[13] = min(integer(ram[STAR]), 32) / 32.0
+    out[6] = 1.0 if ram[ram_at.SWIMMING] else 0.0
+    out[7] = 1.0 if ram[ram_at.FACING] == 1 else -1.0
+    out[8] = 1.0 if ram[ram_at.MOVING] == 1 else -1.0
+    out[9] = 1.0 if ram[ram_at.SIZE_FLAG] == 0 else 0.0
+    out[10] = 1.0 if ram[ram_at.POWER] >= 2 else 0.0
+    out[11] = 1.0 if ram[ram_at.CROUCHING] else 0.0
+    out[12] = min(integer(ram[ram_at.INVULNERABLE]), 16) / 16.0
+    out[13] = min(integer(ram[ram_at.STAR]), 32) / 32.0
     out[14] = (x & 15) / 16.0
     out[15] = (y & 15) / 16.0
     out[16] = min(max(y, -32), 272) / 240.0
     out[17] = (x - edge) / 256.0
-    out[18] = (clock + integer(ram[CLOCK_DIGITS + 2])) / 400.0
-    out[19] = 1.0 if held & HELD_A else 0.0
-    out[20] = 1.0 if held & HELD_B else 0.0
-    out[21] = 1.0 if ram[SCROLL_LOCK] else 0.0
+    out[18] = (clock + integer(ram[ram_at.CLOCK_DIGITS + 2])) / 400.0
+    out[19] = 1.0 if held & ram_at.HELD_A else 0.0
+    out[20] = 1.0 if held & ram_at.HELD_B else 0.0
+    out[21] = 1.0 if ram[ram_at.SCROLL_LOCK] else 0.0
     for kind in range(4):
-        out[22 + kind] = 1.0 if ram[AREA_TYPE] == kind else 0.0
+        out[22 + kind] = 1.0 if ram[ram_at.AREA_TYPE] == kind else 0.0
 
 
 @kernel
@@ -247,43 +202,45 @@ def _enemy_numbers(ram: Array, out: Array, slot: int, x: int, y: int) -> None:
     base = OWN_NUMBERS + slot * ENEMY_NUMBERS
     for index in range(ENEMY_NUMBERS):
         out[base + index] = 0.0
-    kind = integer(FOE_KIND[ram[ENEMY_TYPE + slot]])
-    if ram[ENEMY_ACTIVE + slot] == 0 or kind == 0:
+    kind = integer(FOE_KIND[ram[ram_at.ENEMY_TYPE + slot]])
+    if ram[ram_at.ENEMY_ACTIVE + slot] == 0 or kind == 0:
         return
-    there = integer(ram[ENEMY_PAGE + slot]) * 256 + integer(ram[ENEMY_LOW_X + slot])
-    down = (integer(ram[ENEMY_SCREENS_DOWN + slot]) - 1) * 256 + integer(ram[ENEMY_Y + slot])
+    there = integer(ram[ram_at.ENEMY_PAGE + slot]) * 256 + integer(ram[ram_at.ENEMY_LOW_X + slot])
+    down = (integer(ram[ram_at.ENEMY_SCREENS_DOWN + slot]) - 1) * 256 + integer(
+        ram[ram_at.ENEMY_Y + slot]
+    )
     out[base] = 1.0
     out[base + 1] = min(max((there - x) / 128.0, -2.0), 2.0)
     out[base + 2] = min(max((down - y) / 128.0, -2.0), 2.0)
     if kind in (FOE, HAZARD):
         # Lifts and fire bars keep other things where the speeds are.
-        out[base + 3] = _byte_to_signed(ram[ENEMY_SPEED_X + slot]) / 40.0
-        out[base + 4] = _byte_to_signed(ram[ENEMY_SPEED_Y + slot]) / 5.0
+        out[base + 3] = _byte_to_signed(ram[ram_at.ENEMY_SPEED_X + slot]) / 40.0
+        out[base + 4] = _byte_to_signed(ram[ram_at.ENEMY_SPEED_Y + slot]) / 5.0
     out[base + 5] = 1.0 if kind == FOE else 0.0
     out[base + 6] = 1.0 if kind == HAZARD else 0.0
-    out[base + 7] = 1.0 if ram[ENEMY_STATE + slot] & SHELL_STATES else 0.0
+    out[base + 7] = 1.0 if ram[ram_at.ENEMY_STATE + slot] & SHELL_STATES else 0.0
 
 
 @kernel
 def _power_up_numbers(ram: Array, out: Array, x: int, y: int) -> None:
-    base = OWN_NUMBERS + ENEMY_SLOTS * ENEMY_NUMBERS
+    base = OWN_NUMBERS + ram_at.ENEMY_SLOTS * ENEMY_NUMBERS
     for index in range(POWER_UP_NUMBERS):
         out[base + index] = 0.0
-    slot = POWER_UP_SLOT
-    if ram[ENEMY_ACTIVE + slot] == 0:
+    slot = ram_at.POWER_UP_SLOT
+    if ram[ram_at.ENEMY_ACTIVE + slot] == 0:
         return
-    there = integer(ram[ENEMY_PAGE + slot]) * 256 + integer(ram[ENEMY_LOW_X + slot])
+    there = integer(ram[ram_at.ENEMY_PAGE + slot]) * 256 + integer(ram[ram_at.ENEMY_LOW_X + slot])
     out[base] = 1.0
     out[base + 1] = min(max((there - x) / 128.0, -2.0), 2.0)
-    out[base + 2] = min(max((integer(ram[ENEMY_Y + slot]) - y) / 128.0, -2.0), 2.0)
-    out[base + 3] = integer(ram[POWER_UP_KIND]) / 3.0
+    out[base + 2] = min(max((integer(ram[ram_at.ENEMY_Y + slot]) - y) / 128.0, -2.0), 2.0)
+    out[base + 3] = integer(ram[ram_at.POWER_UP_KIND]) / 3.0
 
 
 @kernel
 def show_one(ram: Array, planes: Array, numbers: Array) -> None:
     """Write what one Mario has around him."""
-    x = integer(ram[PAGE]) * 256 + integer(ram[LOW_X])
-    y = (integer(ram[SCREENS_DOWN]) - 1) * 256 + integer(ram[PLAYER_Y])
+    x = integer(ram[ram_at.PAGE]) * 256 + integer(ram[ram_at.LOW_X])
+    y = (integer(ram[ram_at.SCREENS_DOWN]) - 1) * 256 + integer(ram[ram_at.PLAYER_Y])
     first_column = (x + 8) // 16 - BEHIND
     left = first_column * 16
     planes[:] = 0
@@ -292,10 +249,10 @@ def show_one(ram: Array, planes: Array, numbers: Array) -> None:
     _show_hammers(ram, planes, left)
     _show_flames(ram, planes, left)
     _mark(planes, MARIO, BEHIND * 16, y + 24)
-    if ram[SIZE_FLAG] == 0 and ram[CROUCHING] == 0:
+    if ram[ram_at.SIZE_FLAG] == 0 and ram[ram_at.CROUCHING] == 0:
         _mark(planes, MARIO, BEHIND * 16, y + 8)
     _own_numbers(ram, numbers, x, y)
-    for slot in range(ENEMY_SLOTS):
+    for slot in range(ram_at.ENEMY_SLOTS):
         _enemy_numbers(ram, numbers, slot, x, y)
     _power_up_numbers(ram, numbers, x, y)
 

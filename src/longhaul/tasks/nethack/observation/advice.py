@@ -6,23 +6,8 @@ import numpy as np
 
 from longhaul.core.env import Array
 from longhaul.core.native import integer, kernel
-from longhaul.tasks.nethack.observation.arrays import (
-    D_AWAY,
-    D_DOOR,
-    D_ENTER,
-    D_HOSTILE,
-    D_PEACEFUL,
-    D_TOUCH,
-    DOWNWARD,
-    F_PROMPT,
-    FOE,
-    FRONTIER,
-    MOVE,
-    NO_PROMPT,
-    THING,
-    Knowledge,
-    Scratch,
-)
+from longhaul.tasks.nethack.observation import arrays as at
+from longhaul.tasks.nethack.observation.arrays import Knowledge, Scratch
 from longhaul.tasks.nethack.rules import AIMS
 from longhaul.tasks.nethack.vocabulary import EXPERTS, MORE, PLAYER_ATOMS
 
@@ -53,14 +38,14 @@ def advise(
 
     A prompt leaves all actions open, and so does a situation without advice.
     """
-    asked = scratch.found[F_PROMPT] != NO_PROMPT
+    asked = scratch.found[at.F_PROMPT] != at.NO_PROMPT
     weigh_rules(knowledge, scratch, atoms, figures)
     mask[:] = asked
     if not asked:
         for operator in range(len(knowledge.aims)):
             if scratch.wants[operator] >= 0:
                 aim = knowledge.aims[operator]
-                _open(knowledge.actions[operator], aim, scratch.around, scratch.ways[MOVE], mask)
+                _open(knowledge.actions[operator], aim, scratch.around, scratch.ways[at.MOVE], mask)
         _close_dangers(scratch.around, mask)
     mask[MORE] = True
     opened = 0
@@ -149,24 +134,24 @@ def _open(actions: Array, aim: int, around: Array, moves: Array, mask: Array) ->
 @kernel
 def _aims_at(around: Array, moves: Array, aim: int, direction: int) -> bool:
     if aim == HOSTILE:
-        return bool(around[D_HOSTILE, direction] or moves[FOE] == direction + 1)
+        return bool(around[at.D_HOSTILE, direction] or moves[at.FOE] == direction + 1)
     if aim == TO_FRONTIER:
-        return bool(moves[FRONTIER] == direction + 1)
+        return bool(moves[at.FRONTIER] == direction + 1)
     if aim == TO_DOWN:
-        return bool(moves[DOWNWARD] == direction + 1)
+        return bool(moves[at.DOWNWARD] == direction + 1)
     if aim == TO_OBJECT:
-        return bool(moves[THING] == direction + 1)
+        return bool(moves[at.THING] == direction + 1)
     if aim == TO_DOOR:
-        return bool(around[D_DOOR, direction])
+        return bool(around[at.D_DOOR, direction])
     if aim == AWAY:
-        return bool(around[D_AWAY, direction])
-    return bool(around[D_ENTER, direction] and not around[D_HOSTILE, direction])
+        return bool(around[at.D_AWAY, direction])
+    return bool(around[at.D_ENTER, direction] and not around[at.D_HOSTILE, direction])
 
 
 @kernel
 def _close_dangers(around: Array, mask: Array) -> None:
     """Close moves into the peaceful and into what harms its attacker."""
     for direction in range(8):
-        if around[D_TOUCH, direction] or around[D_PEACEFUL, direction]:
+        if around[at.D_TOUCH, direction] or around[at.D_PEACEFUL, direction]:
             mask[direction + 1] = False
             mask[direction + 9] = False

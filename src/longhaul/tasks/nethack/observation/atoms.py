@@ -4,81 +4,8 @@ from __future__ import annotations
 
 from longhaul.core.env import Array
 from longhaul.core.native import kernel
-from longhaul.tasks.nethack.observation.arrays import (
-    ARMOR,
-    ASKS_CONFIRMATION,
-    ASKS_DIRECTION,
-    ASKS_ITEM,
-    BURDEN,
-    C_AMULET,
-    C_ARMOR,
-    C_BOOK,
-    C_FOOD,
-    C_POTION,
-    C_RING,
-    C_SCROLL,
-    C_TOOL,
-    C_WAND,
-    C_WEAPON,
-    CONDITION,
-    CORRIDOR,
-    DEPTH,
-    DOWNWARD,
-    DUNGEON,
-    ENERGY,
-    EXPERIENCE_LEVEL,
-    F_ADJACENT,
-    F_ALTAR,
-    F_BOULDER_NEAR,
-    F_DOOR_CLOSED,
-    F_DOOR_OPEN,
-    F_DOWN_SEEN,
-    F_EXPLODER,
-    F_FOOD_KEY,
-    F_FOUNTAIN,
-    F_GOLD_REACHED,
-    F_IN_LINE,
-    F_IN_VIEW,
-    F_OBJECT_NEAR,
-    F_PEACEFUL,
-    F_PET,
-    F_PLACE,
-    F_PROMPT,
-    F_SHOPKEEPER,
-    F_STRONG,
-    F_TOUCH,
-    F_TRAP_NEAR,
-    F_UNDER,
-    F_UNSEEN,
-    F_UP_SEEN,
-    F_WAYS,
-    FRONTIER,
-    GOLD,
-    HP,
-    HP_MAX,
-    HUNGER,
-    KINDS,
-    R_FROZEN,
-    R_HURT_AGE,
-    R_LEVEL_AGE,
-    R_LINGER,
-    R_LOCK_AGE,
-    R_MEAL_TURN,
-    R_SEARCHES,
-    ROOM,
-    SAFE_MEAL,
-    STEPS,
-    THING,
-    THROWN,
-    TRAITS,
-    TURN,
-    Knowledge,
-    Recall,
-    Scratch,
-    Screen,
-    X,
-    Y,
-)
+from longhaul.tasks.nethack.observation import arrays as at
+from longhaul.tasks.nethack.observation.arrays import Knowledge, Recall, Scratch, Screen
 from longhaul.tasks.nethack.vocabulary import ATOM_INDEX
 
 HEALTH = ATOM_INDEX["hp_full"]
@@ -119,21 +46,21 @@ def write_atoms(
     """Write 1 for every atom that holds and 0 for the others."""
     atoms[:] = 0
     status, numbers, found = screen.status, recall.numbers, scratch.found
-    steps = scratch.ways[STEPS]
+    steps = scratch.ways[at.STEPS]
     _write_body(status, numbers, atoms)
     _write_strength(status, knowledge.conditions, atoms)
-    _write_pack(screen, knowledge.classes, knowledge.table[TRAITS], atoms)
-    atoms[PACK + 1] = found[F_FOOD_KEY]
-    _write_moment(numbers, found[F_PROMPT], atoms)
+    _write_pack(screen, knowledge.classes, knowledge.table[at.TRAITS], atoms)
+    atoms[PACK + 1] = found[at.F_FOOD_KEY]
+    _write_moment(numbers, found[at.F_PROMPT], atoms)
     _write_depth(status, atoms)
     _write_creatures(found, atoms)
     _write_stairs(found, steps, atoms)
-    place = (status[Y], status[X])
-    fresh = status[TURN] - recall.killed[place] <= FRESH_TURNS
-    safe = knowledge.table[TRAITS, recall.ground[place]] & SAFE_MEAL
+    place = (status[at.Y], status[at.X])
+    fresh = status[at.TURN] - recall.killed[place] <= FRESH_TURNS
+    safe = knowledge.table[at.TRAITS, recall.ground[place]] & at.SAFE_MEAL
     atoms[THINGS + 1] = fresh and safe != 0
     _write_things(found, steps, atoms)
-    _write_places(found, steps, numbers[R_LOCK_AGE], atoms)
+    _write_places(found, steps, numbers[at.R_LOCK_AGE], atoms)
 
 
 @kernel
@@ -150,23 +77,23 @@ def health_band(hp: int, most: int) -> int:
 
 @kernel
 def _write_body(status: Array, numbers: Array, atoms: Array) -> None:
-    atoms[HEALTH + health_band(status[HP], status[HP_MAX])] = 1
-    atoms[HURT] = numbers[R_HURT_AGE] < HURT_STEPS
-    atoms[HUNGERS + min(status[HUNGER], 3)] = 1
-    atoms[EATEN] = status[TURN] - numbers[R_MEAL_TURN] < MEAL_TURNS
+    atoms[HEALTH + health_band(status[at.HP], status[at.HP_MAX])] = 1
+    atoms[HURT] = numbers[at.R_HURT_AGE] < HURT_STEPS
+    atoms[HUNGERS + min(status[at.HUNGER], 3)] = 1
+    atoms[EATEN] = status[at.TURN] - numbers[at.R_MEAL_TURN] < MEAL_TURNS
 
 
 @kernel
 def _write_strength(status: Array, conditions: Array, atoms: Array) -> None:
-    atoms[STRENGTH] = status[ENERGY] >= SPELL_ENERGY
-    atoms[STRENGTH + 1] = status[GOLD] > 0
-    atoms[STRENGTH + 2] = status[ARMOR] >= 7
-    atoms[STRENGTH + 3] = status[ARMOR] <= 2
-    level = status[EXPERIENCE_LEVEL]
+    atoms[STRENGTH] = status[at.ENERGY] >= SPELL_ENERGY
+    atoms[STRENGTH + 1] = status[at.GOLD] > 0
+    atoms[STRENGTH + 2] = status[at.ARMOR] >= 7
+    atoms[STRENGTH + 3] = status[at.ARMOR] <= 2
+    level = status[at.EXPERIENCE_LEVEL]
     atoms[STRENGTH + 4 + (0 if level <= 2 else 1 if level <= 5 else 2)] = 1
-    atoms[STRENGTH + 7] = status[BURDEN] > 0
+    atoms[STRENGTH + 7] = status[at.BURDEN] > 0
     for place in range(len(conditions)):
-        atoms[CONDITIONS + place] = status[CONDITION] & conditions[place] != 0
+        atoms[CONDITIONS + place] = status[at.CONDITION] & conditions[place] != 0
 
 
 @kernel
@@ -175,14 +102,14 @@ def _write_pack(screen: Screen, classes: Array, traits: Array, atoms: Array) -> 
         if screen.item_letters[place] == 0:
             break
         item = screen.item_classes[place]
-        if item == classes[C_FOOD]:
+        if item == classes[at.C_FOOD]:
             atoms[PACK] = 1
-        elif item == classes[C_WEAPON]:
+        elif item == classes[at.C_WEAPON]:
             atoms[PACK + 2] = 1
-            atoms[PACK + 3] |= traits[screen.item_glyphs[place]] & THROWN != 0
-        elif item == classes[C_ARMOR]:
+            atoms[PACK + 3] |= traits[screen.item_glyphs[place]] & at.THROWN != 0
+        elif item == classes[at.C_ARMOR]:
             atoms[PACK + 4] = 1
-        elif item == classes[C_RING] or item == classes[C_AMULET]:
+        elif item == classes[at.C_RING] or item == classes[at.C_AMULET]:
             atoms[PACK + 9] = 1
         else:
             _write_magic(item, classes, atoms)
@@ -190,83 +117,83 @@ def _write_pack(screen: Screen, classes: Array, traits: Array, atoms: Array) -> 
 
 @kernel
 def _write_magic(item: int, classes: Array, atoms: Array) -> None:
-    if item == classes[C_POTION]:
+    if item == classes[at.C_POTION]:
         atoms[PACK + 5] = 1
-    elif item == classes[C_SCROLL]:
+    elif item == classes[at.C_SCROLL]:
         atoms[PACK + 6] = 1
-    elif item == classes[C_WAND]:
+    elif item == classes[at.C_WAND]:
         atoms[PACK + 7] = 1
-    elif item == classes[C_TOOL]:
+    elif item == classes[at.C_TOOL]:
         atoms[PACK + 8] = 1
-    elif item == classes[C_BOOK]:
+    elif item == classes[at.C_BOOK]:
         atoms[PACK + 10] = 1
 
 
 @kernel
 def _write_moment(numbers: Array, prompt: int, atoms: Array) -> None:
-    atoms[PROMPT] = prompt == ASKS_DIRECTION
-    atoms[PROMPT + 1] = prompt == ASKS_ITEM
-    atoms[PROMPT + 2] = prompt == ASKS_CONFIRMATION
-    atoms[TIME] = numbers[R_FROZEN] >= STUCK_STEPS
-    atoms[TIME + 1] = numbers[R_LINGER] >= LINGER_STEPS
-    atoms[TIME + 2] = numbers[R_SEARCHES] >= SEARCHES
-    atoms[TIME + 3] = numbers[R_LEVEL_AGE] < ARRIVAL_STEPS
+    atoms[PROMPT] = prompt == at.ASKS_DIRECTION
+    atoms[PROMPT + 1] = prompt == at.ASKS_ITEM
+    atoms[PROMPT + 2] = prompt == at.ASKS_CONFIRMATION
+    atoms[TIME] = numbers[at.R_FROZEN] >= STUCK_STEPS
+    atoms[TIME + 1] = numbers[at.R_LINGER] >= LINGER_STEPS
+    atoms[TIME + 2] = numbers[at.R_SEARCHES] >= SEARCHES
+    atoms[TIME + 3] = numbers[at.R_LEVEL_AGE] < ARRIVAL_STEPS
 
 
 @kernel
 def _write_depth(status: Array, atoms: Array) -> None:
-    depth = status[DEPTH]
+    depth = status[at.DEPTH]
     atoms[DEPTHS + (0 if depth <= 1 else 1 if depth <= 4 else 2 if depth <= 10 else 3)] = 1
-    atoms[DEPTHS + 4] = status[DUNGEON] == MINES
-    atoms[DEPTHS + 5] = status[DUNGEON] == SOKOBAN
+    atoms[DEPTHS + 4] = status[at.DUNGEON] == MINES
+    atoms[DEPTHS + 5] = status[at.DUNGEON] == SOKOBAN
 
 
 @kernel
 def _write_creatures(found: Array, atoms: Array) -> None:
-    atoms[CREATURES] = found[F_ADJACENT] > 0
-    atoms[CREATURES + 1] = found[F_IN_LINE]
-    atoms[CREATURES + 2] = found[F_IN_VIEW] > 0
-    atoms[CREATURES + 3] = found[F_IN_VIEW] >= MANY
-    atoms[CREATURES + 4] = found[F_ADJACENT] > 1
-    atoms[CREATURES + 5] = found[F_STRONG]
-    atoms[CREATURES + 6] = found[F_TOUCH]
-    atoms[CREATURES + 7] = found[F_EXPLODER]
-    atoms[CREATURES + 8] = found[F_PEACEFUL]
-    atoms[CREATURES + 9] = found[F_PET]
-    atoms[CREATURES + 10] = found[F_SHOPKEEPER]
-    atoms[CREATURES + 11] = found[F_UNSEEN]
+    atoms[CREATURES] = found[at.F_ADJACENT] > 0
+    atoms[CREATURES + 1] = found[at.F_IN_LINE]
+    atoms[CREATURES + 2] = found[at.F_IN_VIEW] > 0
+    atoms[CREATURES + 3] = found[at.F_IN_VIEW] >= MANY
+    atoms[CREATURES + 4] = found[at.F_ADJACENT] > 1
+    atoms[CREATURES + 5] = found[at.F_STRONG]
+    atoms[CREATURES + 6] = found[at.F_TOUCH]
+    atoms[CREATURES + 7] = found[at.F_EXPLODER]
+    atoms[CREATURES + 8] = found[at.F_PEACEFUL]
+    atoms[CREATURES + 9] = found[at.F_PET]
+    atoms[CREATURES + 10] = found[at.F_SHOPKEEPER]
+    atoms[CREATURES + 11] = found[at.F_UNSEEN]
 
 
 @kernel
 def _write_stairs(found: Array, steps: Array, atoms: Array) -> None:
-    atoms[STAIRS] = found[F_UNDER] == KINDS.stairs_down
-    atoms[STAIRS + 1] = found[F_UNDER] == KINDS.stairs_up
-    atoms[STAIRS + 2] = found[F_DOWN_SEEN]
-    atoms[STAIRS + 3] = found[F_UP_SEEN]
-    atoms[STAIRS + 4] = steps[DOWNWARD] > 0
+    atoms[STAIRS] = found[at.F_UNDER] == at.KINDS.stairs_down
+    atoms[STAIRS + 1] = found[at.F_UNDER] == at.KINDS.stairs_up
+    atoms[STAIRS + 2] = found[at.F_DOWN_SEEN]
+    atoms[STAIRS + 3] = found[at.F_UP_SEEN]
+    atoms[STAIRS + 4] = steps[at.DOWNWARD] > 0
 
 
 @kernel
 def _write_things(found: Array, steps: Array, atoms: Array) -> None:
-    atoms[THINGS] = KINDS.gold <= found[F_UNDER] <= KINDS.corpse
-    atoms[THINGS + 2] = found[F_OBJECT_NEAR]
-    atoms[THINGS + 3] = steps[THING] > 0
-    atoms[THINGS + 4] = found[F_GOLD_REACHED]
-    atoms[THINGS + 5] = found[F_BOULDER_NEAR]
+    atoms[THINGS] = at.KINDS.gold <= found[at.F_UNDER] <= at.KINDS.corpse
+    atoms[THINGS + 2] = found[at.F_OBJECT_NEAR]
+    atoms[THINGS + 3] = steps[at.THING] > 0
+    atoms[THINGS + 4] = found[at.F_GOLD_REACHED]
+    atoms[THINGS + 5] = found[at.F_BOULDER_NEAR]
 
 
 @kernel
 def _write_places(found: Array, steps: Array, lock_age: int, atoms: Array) -> None:
-    under = found[F_UNDER]
-    atoms[PLACES] = found[F_DOOR_OPEN]
-    atoms[PLACES + 1] = found[F_DOOR_CLOSED]
+    under = found[at.F_UNDER]
+    atoms[PLACES] = found[at.F_DOOR_OPEN]
+    atoms[PLACES + 1] = found[at.F_DOOR_CLOSED]
     atoms[PLACES + 2] = lock_age < LOCK_STEPS
-    atoms[PLACES + 3] = under == KINDS.doorway or under == KINDS.open_door
-    atoms[PLACES + 4] = under == KINDS.trap
-    atoms[PLACES + 5] = found[F_TRAP_NEAR]
-    atoms[PLACES + 6] = found[F_PLACE] == CORRIDOR
-    atoms[PLACES + 7] = found[F_PLACE] == ROOM
-    atoms[PLACES + 8] = found[F_WAYS] <= 1
-    atoms[PLACES + 9] = steps[FRONTIER] > 0
-    atoms[PLACES + 10] = found[F_ALTAR]
-    atoms[PLACES + 11] = found[F_FOUNTAIN]
+    atoms[PLACES + 3] = under == at.KINDS.doorway or under == at.KINDS.open_door
+    atoms[PLACES + 4] = under == at.KINDS.trap
+    atoms[PLACES + 5] = found[at.F_TRAP_NEAR]
+    atoms[PLACES + 6] = found[at.F_PLACE] == at.CORRIDOR
+    atoms[PLACES + 7] = found[at.F_PLACE] == at.ROOM
+    atoms[PLACES + 8] = found[at.F_WAYS] <= 1
+    atoms[PLACES + 9] = steps[at.FRONTIER] > 0
+    atoms[PLACES + 10] = found[at.F_ALTAR]
+    atoms[PLACES + 11] = found[at.F_FOUNTAIN]

@@ -14,75 +14,56 @@ from nle.env.tasks import TASK_ACTIONS
 from longhaul.core.env import Array
 from longhaul.core.errors import EnvError
 from longhaul.tasks.nethack.observation import arrays
-from longhaul.tasks.nethack.observation.arrays import (
-    CLASSES_NAMED,
-    CLOSED_OFF,
-    EXPLODES,
-    KIND,
-    KINDS,
-    LEVEL,
-    OPEN,
-    PEACEFUL,
-    PICKED_UP,
-    SAFE_MEAL,
-    SHOPKEEPER,
-    STRAIGHT,
-    TABLE_ROWS,
-    THROWN,
-    TOUCH,
-    TRAITS,
-    WALK,
-    Knowledge,
-    packed,
-)
+from longhaul.tasks.nethack.observation import arrays as at
+from longhaul.tasks.nethack.observation.arrays import Knowledge, packed
 from longhaul.tasks.nethack.rules import AIMS, RuleGraph
 from longhaul.tasks.nethack.vocabulary import ACTION_COUNT
 
 SYMBOLS = {
-    "wall": KINDS.wall,
-    "doorway": KINDS.doorway,
-    "open door": KINDS.open_door,
-    "closed door": KINDS.closed_door,
-    "iron bars": KINDS.barrier,
-    "tree": KINDS.barrier,
-    "floor of a room": KINDS.floor,
-    "dark part of a room": KINDS.floor,
-    "corridor": KINDS.corridor,
-    "lit corridor": KINDS.corridor,
-    "staircase up": KINDS.stairs_up,
-    "staircase down": KINDS.stairs_down,
-    "ladder up": KINDS.stairs_up,
-    "ladder down": KINDS.stairs_down,
-    "altar": KINDS.altar,
-    "grave": KINDS.floor,
-    "opulent throne": KINDS.fountain,
-    "sink": KINDS.fountain,
-    "fountain": KINDS.fountain,
-    "water": KINDS.liquid,
-    "ice": KINDS.floor,
-    "molten lava": KINDS.liquid,
-    "lowered drawbridge": KINDS.floor,
-    "raised drawbridge": KINDS.barrier,
-    "air": KINDS.floor,
-    "cloud": KINDS.floor,
+    "wall": at.KINDS.wall,
+    "doorway": at.KINDS.doorway,
+    "open door": at.KINDS.open_door,
+    "closed door": at.KINDS.closed_door,
+    "iron bars": at.KINDS.barrier,
+    "tree": at.KINDS.barrier,
+    "floor of a room": at.KINDS.floor,
+    "dark part of a room": at.KINDS.floor,
+    "corridor": at.KINDS.corridor,
+    "lit corridor": at.KINDS.corridor,
+    "staircase up": at.KINDS.stairs_up,
+    "staircase down": at.KINDS.stairs_down,
+    "ladder up": at.KINDS.stairs_up,
+    "ladder down": at.KINDS.stairs_down,
+    "altar": at.KINDS.altar,
+    "grave": at.KINDS.floor,
+    "opulent throne": at.KINDS.fountain,
+    "sink": at.KINDS.fountain,
+    "fountain": at.KINDS.fountain,
+    "water": at.KINDS.liquid,
+    "ice": at.KINDS.floor,
+    "molten lava": at.KINDS.liquid,
+    "lowered drawbridge": at.KINDS.floor,
+    "raised drawbridge": at.KINDS.barrier,
+    "air": at.KINDS.floor,
+    "cloud": at.KINDS.floor,
 }
 """The class of each map symbol, by what the game calls it; traps are asked for separately."""
 
 WALKABLE = {
-    KINDS.floor: OPEN,
-    KINDS.corridor: OPEN,
-    KINDS.doorway: OPEN,
-    KINDS.open_door: STRAIGHT,
-    KINDS.closed_door: STRAIGHT,
-    KINDS.stairs_up: OPEN,
-    KINDS.stairs_down: OPEN,
-    KINDS.altar: OPEN,
-    KINDS.fountain: OPEN,
-    KINDS.trap: OPEN,
-    KINDS.gold: OPEN,
-    KINDS.object: OPEN,
-    KINDS.corpse: OPEN,
-    KINDS.statue: OPEN,
+    at.KINDS.floor: at.OPEN,
+    at.KINDS.corridor: at.OPEN,
+    at.KINDS.doorway: at.OPEN,
+    at.KINDS.open_door: at.STRAIGHT,
+    at.KINDS.closed_door: at.STRAIGHT,
+    at.KINDS.stairs_up: at.OPEN,
+    at.KINDS.stairs_down: at.OPEN,
+    at.KINDS.altar: at.OPEN,
+    at.KINDS.fountain: at.OPEN,
+    at.KINDS.trap: at.OPEN,
+    at.KINDS.gold: at.OPEN,
+    at.KINDS.object: at.OPEN,
+    at.KINDS.corpse: at.OPEN,
+    at.KINDS.statue: at.OPEN,
 }
 """How cells of each class can be entered; the others not at all."""
 
@@ -127,15 +108,15 @@ M2_UNDEAD, M2_HUMAN, M2_PEACEFUL, M2_DOMESTIC = 0x00000002, 0x00000008, 0x002000
 
 def glyph_table() -> Array:
     """Return [TABLE_ROWS, glyphs + 1] uint8: class, traits, monster level and how to enter."""
-    table = np.zeros((TABLE_ROWS, nethack.MAX_GLYPH + 1), np.uint8)
-    table[KIND] = KINDS.effect
+    table = np.zeros((at.TABLE_ROWS, nethack.MAX_GLYPH + 1), np.uint8)
+    table[at.KIND] = at.KINDS.effect
     for glyph, kind in _symbols():
-        table[KIND, glyph] = kind
+        table[at.KIND, glyph] = kind
     _fill_monsters(table)
     _fill_objects(table)
-    table[WALK] = CLOSED_OFF
+    table[at.WALK] = at.CLOSED_OFF
     for kind, walk in WALKABLE.items():
-        table[WALK, table[KIND] == kind] = walk
+        table[at.WALK, table[at.KIND] == kind] = walk
     return table
 
 
@@ -157,9 +138,9 @@ def _symbols() -> Iterator[tuple[int, int]]:
             return
         name = nethack.symdef.from_idx(index).explanation
         if index == 0:  # solid rock and what was never seen look the same: like nothing
-            yield glyph, KINDS.blank
+            yield glyph, at.KINDS.blank
         elif nethack.glyph_is_trap(glyph):
-            yield glyph, KINDS.trap
+            yield glyph, at.KINDS.trap
         elif name in SYMBOLS:
             yield glyph, SYMBOLS[name]
 
@@ -170,32 +151,32 @@ def _fill_monsters(table: Array) -> None:
         always_peaceful = bool(monster.mflags2 & M2_PEACEFUL)
         traits = _monster_traits(monster)
         for offset, kind in (
-            (nethack.GLYPH_MON_OFF, KINDS.peaceful if always_peaceful else KINDS.hostile),
-            (nethack.GLYPH_PET_OFF, KINDS.pet),
-            (nethack.GLYPH_DETECT_OFF, KINDS.peaceful if always_peaceful else KINDS.hostile),
-            (nethack.GLYPH_RIDDEN_OFF, KINDS.pet),
+            (nethack.GLYPH_MON_OFF, at.KINDS.peaceful if always_peaceful else at.KINDS.hostile),
+            (nethack.GLYPH_PET_OFF, at.KINDS.pet),
+            (nethack.GLYPH_DETECT_OFF, at.KINDS.peaceful if always_peaceful else at.KINDS.hostile),
+            (nethack.GLYPH_RIDDEN_OFF, at.KINDS.pet),
         ):
-            table[KIND, offset + number] = kind
-            table[TRAITS, offset + number] = traits
-            table[LEVEL, offset + number] = max(monster.mlevel, 0)
-        table[KIND, nethack.GLYPH_BODY_OFF + number] = KINDS.corpse
-        table[TRAITS, nethack.GLYPH_BODY_OFF + number] = _meal_traits(monster)
-        table[KIND, nethack.GLYPH_STATUE_OFF + number] = KINDS.statue
-    table[KIND, nethack.GLYPH_INVISIBLE] = KINDS.unseen
+            table[at.KIND, offset + number] = kind
+            table[at.TRAITS, offset + number] = traits
+            table[at.LEVEL, offset + number] = max(monster.mlevel, 0)
+        table[at.KIND, nethack.GLYPH_BODY_OFF + number] = at.KINDS.corpse
+        table[at.TRAITS, nethack.GLYPH_BODY_OFF + number] = _meal_traits(monster)
+        table[at.KIND, nethack.GLYPH_STATUE_OFF + number] = at.KINDS.statue
+    table[at.KIND, nethack.GLYPH_INVISIBLE] = at.KINDS.unseen
     warnings = slice(nethack.GLYPH_WARNING_OFF, nethack.GLYPH_WARNING_OFF + nethack.WARNCOUNT)
-    table[KIND, warnings] = KINDS.unseen
+    table[at.KIND, warnings] = at.KINDS.unseen
 
 
 def _monster_traits(monster: nethack.permonst) -> int:
     traits = 0
     if monster.mname in HARMS_WHO_HITS:
-        traits |= TOUCH
+        traits |= at.TOUCH
     if monster.mname in EXPLODING:
-        traits |= EXPLODES
+        traits |= at.EXPLODES
     if monster.mflags2 & M2_PEACEFUL:
-        traits |= PEACEFUL
+        traits |= at.PEACEFUL
     if monster.mname == "shopkeeper":
-        traits |= SHOPKEEPER
+        traits |= at.SHOPKEEPER
     return traits
 
 
@@ -204,7 +185,7 @@ def _meal_traits(monster: nethack.permonst) -> int:
     tabooed = monster.mflags2 & (M2_UNDEAD | M2_HUMAN | M2_DOMESTIC)
     if harmful or tabooed or monster.mname in NOT_FOOD:
         return 0
-    return SAFE_MEAL
+    return at.SAFE_MEAL
 
 
 def _fill_objects(table: Array) -> None:
@@ -212,11 +193,11 @@ def _fill_objects(table: Array) -> None:
         glyph = nethack.GLYPH_OBJ_OFF + number
         thing = nethack.objclass(number)
         name, kind = nethack.OBJ_NAME(thing), ord(thing.oc_class)
-        table[KIND, glyph] = KINDS.object
+        table[at.KIND, glyph] = at.KINDS.object
         if kind == nethack.COIN_CLASS:
-            table[KIND, glyph] = KINDS.gold
+            table[at.KIND, glyph] = at.KINDS.gold
         elif name == "boulder":
-            table[KIND, glyph] = KINDS.boulder
+            table[at.KIND, glyph] = at.KINDS.boulder
         picked_up = (
             nethack.COIN_CLASS,
             nethack.SCROLL_CLASS,
@@ -224,9 +205,9 @@ def _fill_objects(table: Array) -> None:
             nethack.WAND_CLASS,
         )
         if kind in picked_up:
-            table[TRAITS, glyph] |= PICKED_UP
+            table[at.TRAITS, glyph] |= at.PICKED_UP
         if name in PROJECTILES:
-            table[TRAITS, glyph] |= THROWN
+            table[at.TRAITS, glyph] |= at.THROWN
 
 
 _STATUS = {
@@ -289,7 +270,7 @@ def know(graph: RuleGraph) -> Knowledge:
 
 
 def _item_classes() -> Array:
-    found = np.zeros(CLASSES_NAMED, np.int64)
+    found = np.zeros(at.CLASSES_NAMED, np.int64)
     for place, name in (
         (arrays.C_WEAPON, "WEAPON"),
         (arrays.C_ARMOR, "ARMOR"),

@@ -8,24 +8,14 @@ from numba.typed import List
 
 from longhaul.core.env import Array
 from longhaul.core.native import entry, kernel
+from longhaul.tasks.nethack.observation import arrays as at
 from longhaul.tasks.nethack.observation.advice import advise, weigh_rules
 from longhaul.tasks.nethack.observation.arrays import (
-    C_FOOD,
-    EXPERIENCE_LEVEL,
-    F_FOOD_KEY,
-    F_PROMPT,
-    HEIGHT,
-    KIND,
-    KINDS,
-    STRIDE,
-    WIDTH,
     Knowledge,
     Recall,
     Scratch,
     Screen,
     ShownArrays,
-    X,
-    Y,
     observation_stamp,
 )
 from longhaul.tasks.nethack.observation.atoms import write_atoms
@@ -81,23 +71,23 @@ def _look_over(screen: Screen, recall: Recall, knowledge: Knowledge, scratch: Sc
     found, around, chart = scratch.found, scratch.around, scratch.chart
     found[:] = 0
     around[:] = 0
-    y, x = screen.status[Y], screen.status[X]
+    y, x = screen.status[at.Y], screen.status[at.X]
     nothing = knowledge.landmarks[NOTHING]
     draw_chart(glyphs, ground, recall.marks, table, nothing, chart)
     scan(glyphs, ground, table, nothing, (y, x), found)
-    experience = screen.status[EXPERIENCE_LEVEL]
+    experience = screen.status[at.EXPERIENCE_LEVEL]
     for direction in range(8):
         row, column = y + STEP_Y[direction], x + STEP_X[direction]
-        if 0 <= row < HEIGHT and 0 <= column < WIDTH:
-            lies = (table[KIND, ground[row, column]], (row + 1) * STRIDE + column + 1)
+        if 0 <= row < at.HEIGHT and 0 <= column < at.WIDTH:
+            lies = (table[at.KIND, ground[row, column]], (row + 1) * at.STRIDE + column + 1)
             note_ground_beside(chart, lies, direction, found, around)
             stands = (glyphs[row, column], experience)
             note_creature_beside(table, stands, direction, found, around)
     find_ways_out(around)
     note_place(ground, table, (y, x), found)
-    found[F_PROMPT] = open_prompt(screen.modes, screen.message)
-    found[F_FOOD_KEY] = has_key_for(
-        screen.item_letters, screen.item_classes, knowledge.classes[C_FOOD], knowledge.keys
+    found[at.F_PROMPT] = open_prompt(screen.modes, screen.message)
+    found[at.F_FOOD_KEY] = has_key_for(
+        screen.item_letters, screen.item_classes, knowledge.classes[at.C_FOOD], knowledge.keys
     )
 
 
@@ -108,11 +98,11 @@ def _write_crop(glyphs: Array, table: Array, hero: tuple[int, int], crop: Array)
     for row in range(len(crop)):
         for column in range(len(crop)):
             y, x = hero[0] + row - half, hero[1] + column - half
-            kind = KINDS.outside
-            if 0 <= y < HEIGHT and 0 <= x < WIDTH:
-                kind = table[KIND, glyphs[y, x]]
+            kind = at.KINDS.outside
+            if 0 <= y < at.HEIGHT and 0 <= x < at.WIDTH:
+                kind = table[at.KIND, glyphs[y, x]]
             crop[row, column] = kind
-    crop[half, half] = KINDS.hero
+    crop[half, half] = at.KINDS.hero
 
 
 @kernel
@@ -139,7 +129,7 @@ def _look(view: GameView, action: int) -> None:
             note_skills(screen, recall, knowledge, action)
     note_where(screen, recall, knowledge)
     _look_over(screen, recall, knowledge, scratch)
-    find_paths(scratch, (screen.status[Y] + 1) * STRIDE + screen.status[X] + 1)
+    find_paths(scratch, (screen.status[at.Y] + 1) * at.STRIDE + screen.status[at.X] + 1)
     write_atoms(screen, recall, knowledge, scratch, outcome.atoms)
     write_numbers(screen, recall, scratch, outcome.state)
     if chooses_skills:
@@ -147,7 +137,7 @@ def _look(view: GameView, action: int) -> None:
     else:
         advise(knowledge, scratch, outcome.atoms, outcome.state[RULES:], outcome.mask)
     if len(outcome.crop):
-        place = (screen.status[Y], screen.status[X])
+        place = (screen.status[at.Y], screen.status[at.X])
         _write_crop(screen.glyphs, knowledge.table, place, outcome.crop)
         count_words(screen.message, outcome.words)
         _write_pack(screen, outcome.pack)
@@ -160,7 +150,7 @@ def _look_for_skills(view: GameView) -> None:
     scratch, outcome = view.scratch, view.outcome
     follow_peaceful(screen, recall)
     find_foes(screen, recall, knowledge, scratch)
-    hero = (screen.status[Y], screen.status[X])
+    hero = (screen.status[at.Y], screen.status[at.X])
     find_places(recall, knowledge.table, scratch, hero)
     write_keys(screen, recall, knowledge, scratch, outcome)
     write_skill_atoms(screen, recall, scratch, outcome.keys, outcome.atoms)

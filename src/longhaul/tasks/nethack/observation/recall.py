@@ -6,56 +6,8 @@ import numpy as np
 
 from longhaul.core.env import Array
 from longhaul.core.native import kernel
-from longhaul.tasks.nethack.observation.arrays import (
-    ASKS_CONFIRMATION,
-    ASKS_DIRECTION,
-    ASKS_ITEM,
-    BLOCKED,
-    DEPTH,
-    DUNGEON,
-    DUNGEON_LEVEL,
-    HEIGHT,
-    HP,
-    KIND,
-    KINDS,
-    NEVER,
-    NO_PROMPT,
-    OCCUPIED,
-    R_ACTION,
-    R_ANCHOR_X,
-    R_ANCHOR_Y,
-    R_CAP,
-    R_DEEPEST,
-    R_FROZEN,
-    R_HP,
-    R_HP_CHANGE,
-    R_HURT_AGE,
-    R_LEVEL,
-    R_LEVEL_AGE,
-    R_LINGER,
-    R_LOCK_AGE,
-    R_MEAL_TURN,
-    R_MOVED,
-    R_SCORE,
-    R_SCORE_AGE,
-    R_SCORE_CHANGE,
-    R_SEARCHES,
-    R_SPOT_LEFT,
-    R_STEP,
-    R_TURN,
-    R_X,
-    R_Y,
-    SCORE,
-    TAKEN,
-    TURN,
-    VISITED,
-    WIDTH,
-    Knowledge,
-    Recall,
-    Screen,
-    X,
-    Y,
-)
+from longhaul.tasks.nethack.observation import arrays as at
+from longhaul.tasks.nethack.observation.arrays import Knowledge, Recall, Screen
 from longhaul.tasks.nethack.vocabulary import DIRECTIONS, DOWN, SEARCH, UP
 
 
@@ -78,13 +30,13 @@ WORD_FACTOR, WORD_MODULUS = 31, 65521
 def says(message: Array, words: Array) -> bool:
     """Whether a message, which ends with a zero, holds these words."""
     last = len(message) - len(words)
-    for at in range(last + 1):
-        if message[at] == 0:
+    for begin in range(last + 1):
+        if message[begin] == 0:
             return False
-        if message[at] != words[0]:
+        if message[begin] != words[0]:
             continue
         place = 1
-        while place < len(words) and message[at + place] == words[place]:
+        while place < len(words) and message[begin + place] == words[place]:
             place += 1
         if place == len(words):
             return True
@@ -140,10 +92,10 @@ def count_words(message: Array, bag: Array) -> None:
 def open_prompt(modes: Array, message: Array) -> int:
     """Return the kind of question that waits for a key."""
     if not modes[0]:
-        return NO_PROMPT
+        return at.NO_PROMPT
     if asks_direction(message):
-        return ASKS_DIRECTION
-    return ASKS_ITEM if asks_item(message) else ASKS_CONFIRMATION
+        return at.ASKS_DIRECTION
+    return at.ASKS_ITEM if asks_item(message) else at.ASKS_CONFIRMATION
 
 
 @kernel
@@ -171,107 +123,107 @@ _STEP_X = tuple(direction[1] for direction in DIRECTIONS)
 def begin(screen: Screen, recall: Recall) -> None:
     """Forget the game before."""
     numbers, status = recall.numbers, screen.status
-    cap = numbers[R_CAP]
+    cap = numbers[at.R_CAP]
     numbers[:] = 0
-    numbers[R_CAP] = cap
-    numbers[R_TURN] = status[TURN]
-    numbers[R_SCORE] = status[SCORE]
-    numbers[R_HP] = status[HP]
-    numbers[R_X], numbers[R_Y] = status[X], status[Y]
-    numbers[R_ANCHOR_X], numbers[R_ANCHOR_Y] = status[X], status[Y]
-    numbers[R_LEVEL] = -1
-    numbers[R_ACTION] = -1
-    numbers[R_HURT_AGE] = NEVER
-    numbers[R_MEAL_TURN] = -NEVER
-    numbers[R_LOCK_AGE] = NEVER
-    numbers[R_DEEPEST] = status[DEPTH]
+    numbers[at.R_CAP] = cap
+    numbers[at.R_TURN] = status[at.TURN]
+    numbers[at.R_SCORE] = status[at.SCORE]
+    numbers[at.R_HP] = status[at.HP]
+    numbers[at.R_X], numbers[at.R_Y] = status[at.X], status[at.Y]
+    numbers[at.R_ANCHOR_X], numbers[at.R_ANCHOR_Y] = status[at.X], status[at.Y]
+    numbers[at.R_LEVEL] = -1
+    numbers[at.R_ACTION] = -1
+    numbers[at.R_HURT_AGE] = at.NEVER
+    numbers[at.R_MEAL_TURN] = -at.NEVER
+    numbers[at.R_LOCK_AGE] = at.NEVER
+    numbers[at.R_DEEPEST] = status[at.DEPTH]
 
 
 @kernel
 def note_step(screen: Screen, recall: Recall, action: int) -> None:
     """Take one step's outcome into the numbers that are remembered."""
     numbers, status = recall.numbers, screen.status
-    numbers[R_STEP] += 1
-    numbers[R_ACTION] = action
-    numbers[R_FROZEN] = numbers[R_FROZEN] + 1 if status[TURN] == numbers[R_TURN] else 0
-    numbers[R_TURN] = status[TURN]
-    numbers[R_SCORE_CHANGE] = status[SCORE] - numbers[R_SCORE]
-    numbers[R_SCORE_AGE] = 0 if numbers[R_SCORE_CHANGE] else numbers[R_SCORE_AGE] + 1
-    numbers[R_SCORE] = status[SCORE]
-    numbers[R_HP_CHANGE] = status[HP] - numbers[R_HP]
-    numbers[R_HURT_AGE] = 0 if numbers[R_HP_CHANGE] < 0 else numbers[R_HURT_AGE] + 1
-    numbers[R_HP] = status[HP]
-    numbers[R_DEEPEST] = max(numbers[R_DEEPEST], status[DEPTH])
+    numbers[at.R_STEP] += 1
+    numbers[at.R_ACTION] = action
+    numbers[at.R_FROZEN] = numbers[at.R_FROZEN] + 1 if status[at.TURN] == numbers[at.R_TURN] else 0
+    numbers[at.R_TURN] = status[at.TURN]
+    numbers[at.R_SCORE_CHANGE] = status[at.SCORE] - numbers[at.R_SCORE]
+    numbers[at.R_SCORE_AGE] = 0 if numbers[at.R_SCORE_CHANGE] else numbers[at.R_SCORE_AGE] + 1
+    numbers[at.R_SCORE] = status[at.SCORE]
+    numbers[at.R_HP_CHANGE] = status[at.HP] - numbers[at.R_HP]
+    numbers[at.R_HURT_AGE] = 0 if numbers[at.R_HP_CHANGE] < 0 else numbers[at.R_HURT_AGE] + 1
+    numbers[at.R_HP] = status[at.HP]
+    numbers[at.R_DEEPEST] = max(numbers[at.R_DEEPEST], status[at.DEPTH])
     if says_eaten(screen.message):
-        numbers[R_MEAL_TURN] = status[TURN]
-        recall.killed[numbers[R_Y], numbers[R_X]] = -NEVER
-    numbers[R_LOCK_AGE] = 0 if says_locked(screen.message) else numbers[R_LOCK_AGE] + 1
+        numbers[at.R_MEAL_TURN] = status[at.TURN]
+        recall.killed[numbers[at.R_Y], numbers[at.R_X]] = -at.NEVER
+    numbers[at.R_LOCK_AGE] = 0 if says_locked(screen.message) else numbers[at.R_LOCK_AGE] + 1
 
 
 @kernel
 def note_where(screen: Screen, recall: Recall, knowledge: Knowledge) -> None:
     """Take the hero's place and the level's cells into memory."""
     numbers, status = recall.numbers, screen.status
-    x, y = status[X], status[Y]
-    level = status[DUNGEON] * LEVELS + status[DUNGEON_LEVEL]
-    if level != numbers[R_LEVEL]:
+    x, y = status[at.X], status[at.Y]
+    level = status[at.DUNGEON] * LEVELS + status[at.DUNGEON_LEVEL]
+    if level != numbers[at.R_LEVEL]:
         _enter_level(screen, recall, knowledge)
-        numbers[R_LEVEL] = level
+        numbers[at.R_LEVEL] = level
     else:
-        numbers[R_LEVEL_AGE] += 1
+        numbers[at.R_LEVEL_AGE] += 1
         _note_block(recall)
         _note_walk(recall, x, y)
-    numbers[R_X], numbers[R_Y] = x, y
+    numbers[at.R_X], numbers[at.R_Y] = x, y
     _note_ground(screen.glyphs, recall, knowledge.table, (y, x))
-    recall.marks[y, x] |= VISITED | TAKEN
+    recall.marks[y, x] |= at.VISITED | at.TAKEN
 
 
 @kernel
 def _enter_level(screen: Screen, recall: Recall, knowledge: Knowledge) -> None:
     """Forget the level before; by stairs one arrives on stairs."""
     numbers, status = recall.numbers, screen.status
-    x, y = status[X], status[Y]
+    x, y = status[at.X], status[at.Y]
     under = knowledge.landmarks[NOTHING]
-    if numbers[R_LEVEL] < 0:  # games begin on the stairs up
+    if numbers[at.R_LEVEL] < 0:  # games begin on the stairs up
         under = knowledge.landmarks[WAY_UP]
     else:
-        left = knowledge.table[KIND, recall.ground[numbers[R_Y], numbers[R_X]]]
-        if numbers[R_ACTION] == DOWN and left == KINDS.stairs_down:
+        left = knowledge.table[at.KIND, recall.ground[numbers[at.R_Y], numbers[at.R_X]]]
+        if numbers[at.R_ACTION] == DOWN and left == at.KINDS.stairs_down:
             under = knowledge.landmarks[WAY_UP]
-        elif numbers[R_ACTION] == UP and left == KINDS.stairs_up:
+        elif numbers[at.R_ACTION] == UP and left == at.KINDS.stairs_up:
             under = knowledge.landmarks[WAY_DOWN]
     recall.marks[:] = 0
-    recall.killed[:] = -NEVER
+    recall.killed[:] = -at.NEVER
     recall.searched[:] = 0
     recall.tries[:] = 0
     recall.chased[:] = 0
-    numbers[R_SPOT_LEFT] = 0
+    numbers[at.R_SPOT_LEFT] = 0
     recall.ground[:] = knowledge.landmarks[NOTHING]
     recall.ground[y, x] = under
-    numbers[R_LEVEL_AGE] = 0
-    numbers[R_LINGER] = 0
-    numbers[R_SEARCHES] = 0
-    numbers[R_MOVED] = 1
-    numbers[R_ANCHOR_X], numbers[R_ANCHOR_Y] = x, y
+    numbers[at.R_LEVEL_AGE] = 0
+    numbers[at.R_LINGER] = 0
+    numbers[at.R_SEARCHES] = 0
+    numbers[at.R_MOVED] = 1
+    numbers[at.R_ANCHOR_X], numbers[at.R_ANCHOR_Y] = x, y
 
 
 @kernel
 def _note_walk(recall: Recall, x: int, y: int) -> None:
     """Count how long the hero stays and searches, and mark what it ran across."""
     numbers = recall.numbers
-    old_x, old_y = numbers[R_X], numbers[R_Y]
-    numbers[R_MOVED] = 1 if x != old_x or y != old_y else 0
-    if numbers[R_MOVED]:
-        numbers[R_SEARCHES] = 0
+    old_x, old_y = numbers[at.R_X], numbers[at.R_Y]
+    numbers[at.R_MOVED] = 1 if x != old_x or y != old_y else 0
+    if numbers[at.R_MOVED]:
+        numbers[at.R_SEARCHES] = 0
         _mark_run(recall.marks, (old_y, old_x), (y, x))
-    if numbers[R_ACTION] == SEARCH:
-        numbers[R_SEARCHES] += 1
-    away = max(abs(x - numbers[R_ANCHOR_X]), abs(y - numbers[R_ANCHOR_Y]))
+    if numbers[at.R_ACTION] == SEARCH:
+        numbers[at.R_SEARCHES] += 1
+    away = max(abs(x - numbers[at.R_ANCHOR_X]), abs(y - numbers[at.R_ANCHOR_Y]))
     if away > 1:
-        numbers[R_LINGER] = 0
-        numbers[R_ANCHOR_X], numbers[R_ANCHOR_Y] = x, y
+        numbers[at.R_LINGER] = 0
+        numbers[at.R_ANCHOR_X], numbers[at.R_ANCHOR_Y] = x, y
     else:
-        numbers[R_LINGER] += 1
+        numbers[at.R_LINGER] += 1
 
 
 @kernel
@@ -282,39 +234,39 @@ def _mark_run(marks: Array, begin: tuple[int, int], end: tuple[int, int]) -> Non
         return
     length = max(abs(down), abs(right))
     for step in range(1, length):
-        marks[begin[0] + down // length * step, begin[1] + right // length * step] |= VISITED
+        marks[begin[0] + down // length * step, begin[1] + right // length * step] |= at.VISITED
 
 
 @kernel
 def _note_block(recall: Recall) -> None:
     """Mark the door that a message calls locked."""
     numbers = recall.numbers
-    action = numbers[R_ACTION]
-    if numbers[R_LOCK_AGE] != 0 or not 1 <= action <= 16:
+    action = numbers[at.R_ACTION]
+    if numbers[at.R_LOCK_AGE] != 0 or not 1 <= action <= 16:
         return
     direction = (action - 1) % 8
-    y = numbers[R_Y] + _STEP_Y[direction]
-    x = numbers[R_X] + _STEP_X[direction]
-    if 0 <= y < HEIGHT and 0 <= x < WIDTH:
-        recall.marks[y, x] |= BLOCKED
+    y = numbers[at.R_Y] + _STEP_Y[direction]
+    x = numbers[at.R_X] + _STEP_X[direction]
+    if 0 <= y < at.HEIGHT and 0 <= x < at.WIDTH:
+        recall.marks[y, x] |= at.BLOCKED
 
 
 @kernel
 def _note_ground(glyphs: Array, recall: Recall, table: Array, hero: tuple[int, int]) -> None:
     """Remember what lies under creatures, and which corpses are of monsters just killed."""
     ground, marks, killed = recall.ground, recall.marks, recall.killed
-    turn = recall.numbers[R_TURN]
-    for y in range(HEIGHT):
-        for x in range(WIDTH):
+    turn = recall.numbers[at.R_TURN]
+    for y in range(at.HEIGHT):
+        for x in range(at.WIDTH):
             glyph = glyphs[y, x]
-            if glyph == ground[y, x] and not marks[y, x] & OCCUPIED:
+            if glyph == ground[y, x] and not marks[y, x] & at.OCCUPIED:
                 continue
-            kind = table[KIND, glyph]
+            kind = table[at.KIND, glyph]
             # Creatures and effects stand for nothing that lies on the ground.
-            if kind >= KINDS.hostile:
-                marks[y, x] |= OCCUPIED
+            if kind >= at.KINDS.hostile:
+                marks[y, x] |= at.OCCUPIED
             elif y != hero[0] or x != hero[1]:
-                if kind == KINDS.corpse and marks[y, x] & OCCUPIED and glyph != ground[y, x]:
+                if kind == at.KINDS.corpse and marks[y, x] & at.OCCUPIED and glyph != ground[y, x]:
                     killed[y, x] = turn
                 marks[y, x] = _marks_after(marks[y, x], kind, glyph != ground[y, x])
                 ground[y, x] = glyph
@@ -323,8 +275,8 @@ def _note_ground(glyphs: Array, recall: Recall, table: Array, hero: tuple[int, i
 @kernel
 def _marks_after(marks: int, kind: int, changed: int) -> int:
     """Return the marks of a cell whose ground is seen."""
-    if changed and KINDS.gold <= kind <= KINDS.statue:
-        marks &= ~TAKEN
-    if changed and kind != KINDS.closed_door:
-        marks &= ~BLOCKED
-    return marks & ~OCCUPIED
+    if changed and at.KINDS.gold <= kind <= at.KINDS.statue:
+        marks &= ~at.TAKEN
+    if changed and kind != at.KINDS.closed_door:
+        marks &= ~at.BLOCKED
+    return marks & ~at.OCCUPIED

@@ -4,51 +4,8 @@ from __future__ import annotations
 
 from longhaul.core.env import Array
 from longhaul.core.native import kernel
+from longhaul.tasks.nethack.observation import arrays as at
 from longhaul.tasks.nethack.observation.arrays import (
-    BOULDER,
-    C_FOOD,
-    C_POTION,
-    D_AWAY,
-    D_ENTER,
-    DEPTH,
-    DOWNWARD,
-    EXPERIENCE_LEVEL,
-    F_FOOD_KEY,
-    F_UNDER,
-    FRONTIER,
-    HP,
-    HP_MAX,
-    HUNGER,
-    KIND,
-    KINDS,
-    LOCKED,
-    MOVE,
-    NARROW,
-    NEVER,
-    PREY,
-    R_ATE,
-    R_CORPSE,
-    R_KICK,
-    R_PRAYED,
-    R_RESTING,
-    R_SKILL,
-    R_STEP,
-    R_X,
-    R_Y,
-    S_ADJACENT,
-    S_FOES,
-    S_NEAREST,
-    S_SAFE,
-    S_SPOT_VALUE,
-    S_STRONGEST_LEVEL,
-    S_WEAKEST,
-    S_WEAKEST_LEVEL,
-    SPOT,
-    STEPS,
-    THING,
-    TURN,
-    UPWARD,
-    WIDTH,
     Knowledge,
     Recall,
     Scratch,
@@ -122,26 +79,26 @@ writes the atom of whether something interrupted it."""
 def note_skills(screen: Screen, recall: Recall, knowledge: Knowledge, action: int) -> None:
     """Take into account what the last action means for skills; before the hero's place is."""
     numbers, status = recall.numbers, screen.status
-    hero = (numbers[R_Y], numbers[R_X])
+    hero = (numbers[at.R_Y], numbers[at.R_X])
     if action in (SEARCH, SEARCH_20):
         note_search(recall, hero, LONG_SEARCH if action == SEARCH_20 else 1)
-    half = 2 * status[HP] < status[HP_MAX]
-    mended = 10 * status[HP] >= 9 * status[HP_MAX]
+    half = 2 * status[at.HP] < status[at.HP_MAX]
+    mended = 10 * status[at.HP] >= 9 * status[at.HP_MAX]
     waits = action in (SEARCH, SEARCH_20, WAIT)
-    numbers[R_RESTING] = waits and not mended and (half or numbers[R_RESTING])
+    numbers[at.R_RESTING] = waits and not mended and (half or numbers[at.R_RESTING])
     if action == KICK:
-        numbers[R_KICK] = locked_door_beside(recall, knowledge.table, hero)
-        _try_cell(recall, hero, numbers[R_KICK], 1)
+        numbers[at.R_KICK] = locked_door_beside(recall, knowledge.table, hero)
+        _try_cell(recall, hero, numbers[at.R_KICK], 1)
     elif 1 <= action <= 8:
         y, x = hero[0] + STEP_Y[action - 1], hero[1] + STEP_X[action - 1]
-        inside = 0 <= y < recall.ground.shape[0] and 0 <= x < WIDTH
-        if inside and knowledge.table[KIND, recall.ground[y, x]] == KINDS.boulder:
+        inside = 0 <= y < recall.ground.shape[0] and 0 <= x < at.WIDTH
+        if inside and knowledge.table[at.KIND, recall.ground[y, x]] == at.KINDS.boulder:
             _try_cell(recall, hero, action, 4)
     elif action == PRAY:
-        numbers[R_PRAYED] = status[TURN]
+        numbers[at.R_PRAYED] = status[at.TURN]
     elif action in (EAT_ANY, EAT):
-        numbers[R_CORPSE if numbers[R_SKILL] == EAT_CORPSE else R_ATE] = status[TURN]
-    if numbers[R_SKILL] == CHARGE:
+        numbers[at.R_CORPSE if numbers[at.R_SKILL] == EAT_CORPSE else at.R_ATE] = status[at.TURN]
+    if numbers[at.R_SKILL] == CHARGE:
         note_chase(recall)
     note_refusal(screen, recall)
 
@@ -151,7 +108,7 @@ def _try_cell(recall: Recall, hero: tuple[int, int], move: int, times: int) -> N
     if move == 0:
         return
     y, x = hero[0] + STEP_Y[move - 1], hero[1] + STEP_X[move - 1]
-    if 0 <= y < recall.tries.shape[0] and 0 <= x < WIDTH:
+    if 0 <= y < recall.tries.shape[0] and 0 <= x < at.WIDTH:
         recall.tries[y, x] = min(recall.tries[y, x] + times, 250)
 
 
@@ -159,24 +116,24 @@ def _try_cell(recall: Recall, hero: tuple[int, int], move: int, times: int) -> N
 def begin_skills(recall: Recall) -> None:
     """Forget what skills remember of the game before."""
     numbers = recall.numbers
-    numbers[R_PRAYED] = -NEVER
-    numbers[R_ATE] = -NEVER
-    numbers[R_CORPSE] = -NEVER
-    numbers[R_SKILL] = -1
-    recall.peaceful[:] = -NEVER
+    numbers[at.R_PRAYED] = -at.NEVER
+    numbers[at.R_ATE] = -at.NEVER
+    numbers[at.R_CORPSE] = -at.NEVER
+    numbers[at.R_SKILL] = -1
+    recall.peaceful[:] = -at.NEVER
 
 
 @kernel
 def is_prayer_ready(numbers: Array, turn: int) -> bool:
     """Whether a prayer for help in trouble is likely to be heard."""
-    return bool(turn > FIRST_PRAYER and turn - numbers[R_PRAYED] > PRAYER_TURNS)
+    return bool(turn > FIRST_PRAYER and turn - numbers[at.R_PRAYED] > PRAYER_TURNS)
 
 
 @kernel
 def is_in_trouble(status: Array) -> bool:
     """Whether a god would help."""
-    low = status[HP] <= TROUBLE_POINTS or status[HP] * TROUBLE_SHARE <= status[HP_MAX]
-    return bool(low or status[HUNGER] >= WEAK)
+    low = status[at.HP] <= TROUBLE_POINTS or status[at.HP] * TROUBLE_SHARE <= status[at.HP_MAX]
+    return bool(low or status[at.HUNGER] >= WEAK)
 
 
 @kernel
@@ -189,12 +146,12 @@ def write_keys(
     extended = len(keys) > PRAY_SKILL
     _write_fighting(scratch, keys)
     _write_body(screen, recall, scratch, keys)
-    if shown.atoms[ON_CORPSE] and screen.status[HUNGER] > 0:
-        turn = screen.status[TURN]
-        keys[EAT_CORPSE] = EAT if turn - recall.numbers[R_CORPSE] > CORPSE_PAUSE else 0
+    if shown.atoms[ON_CORPSE] and screen.status[at.HUNGER] > 0:
+        turn = screen.status[at.TURN]
+        keys[EAT_CORPSE] = EAT if turn - recall.numbers[at.R_CORPSE] > CORPSE_PAUSE else 0
     _write_walking(screen, scratch, keys)
     _write_errands(scratch.errands, keys)
-    keys[WANDER] = _step_about(scratch.around, recall.numbers[R_STEP])
+    keys[WANDER] = _step_about(scratch.around, recall.numbers[at.R_STEP])
     keys[PASS_TURN] = SEARCH
     if extended:
         _write_extended(screen, recall, knowledge, scratch, keys)
@@ -203,49 +160,49 @@ def write_keys(
 @kernel
 def _write_fighting(scratch: Scratch, keys: Array) -> None:
     sighted, errands = scratch.sighted, scratch.errands
-    if sighted[S_ADJACENT]:
-        keys[FIGHT] = sighted[S_WEAKEST]
-    elif errands[STEPS, PREY]:
-        keys[CHARGE] = errands[MOVE, PREY]
-    if sighted[S_SAFE]:
-        keys[RETREAT] = errands[MOVE, NARROW]
-        if not sighted[S_ADJACENT] and sighted[S_NEAREST] <= HOLDING:
+    if sighted[at.S_ADJACENT]:
+        keys[FIGHT] = sighted[at.S_WEAKEST]
+    elif errands[at.STEPS, at.PREY]:
+        keys[CHARGE] = errands[at.MOVE, at.PREY]
+    if sighted[at.S_SAFE]:
+        keys[RETREAT] = errands[at.MOVE, at.NARROW]
+        if not sighted[at.S_ADJACENT] and sighted[at.S_NEAREST] <= HOLDING:
             keys[HOLD] = SEARCH
-    if sighted[S_FOES]:
+    if sighted[at.S_FOES]:
         for direction in range(8):
-            if scratch.around[D_AWAY, direction] and not keys[STEP_AWAY]:
+            if scratch.around[at.D_AWAY, direction] and not keys[STEP_AWAY]:
                 keys[STEP_AWAY] = direction + 1
 
 
 @kernel
 def _write_body(screen: Screen, recall: Recall, scratch: Scratch, keys: Array) -> None:
     status, numbers = screen.status, recall.numbers
-    if status[HP] < status[HP_MAX]:
+    if status[at.HP] < status[at.HP_MAX]:
         keys[REST] = SEARCH
-    rested = status[TURN] - numbers[R_ATE] > MEAL_PAUSE
-    if status[HUNGER] >= HUNGRY and rested and scratch.found[F_FOOD_KEY]:
+    rested = status[at.TURN] - numbers[at.R_ATE] > MEAL_PAUSE
+    if status[at.HUNGER] >= HUNGRY and rested and scratch.found[at.F_FOOD_KEY]:
         keys[EAT_PACK] = EAT
-    if scratch.found[F_UNDER] == KINDS.stairs_up and status[DEPTH] > 1:
+    if scratch.found[at.F_UNDER] == at.KINDS.stairs_up and status[at.DEPTH] > 1:
         keys[ASCEND] = UP
 
 
 @kernel
 def _write_walking(screen: Screen, scratch: Scratch, keys: Array) -> None:
-    ways = scratch.ways[MOVE]
-    keys[EXPLORE] = ways[FRONTIER]
-    keys[COLLECT] = ways[THING]
-    if scratch.found[F_UNDER] == KINDS.stairs_down:
+    ways = scratch.ways[at.MOVE]
+    keys[EXPLORE] = ways[at.FRONTIER]
+    keys[COLLECT] = ways[at.THING]
+    if scratch.found[at.F_UNDER] == at.KINDS.stairs_down:
         keys[DESCEND] = DOWN
     else:
-        keys[GO_TO_STAIRS] = ways[DOWNWARD]
+        keys[GO_TO_STAIRS] = ways[at.DOWNWARD]
 
 
 @kernel
 def _write_errands(errands: Array, keys: Array) -> None:
-    keys[SEARCH_SPOT] = errands[MOVE, SPOT]
-    keys[BREAK_DOOR] = errands[MOVE, LOCKED]
-    keys[PUSH_BOULDER] = errands[MOVE, BOULDER]
-    keys[GO_BACK_UP] = errands[MOVE, UPWARD]
+    keys[SEARCH_SPOT] = errands[at.MOVE, at.SPOT]
+    keys[BREAK_DOOR] = errands[at.MOVE, at.LOCKED]
+    keys[PUSH_BOULDER] = errands[at.MOVE, at.BOULDER]
+    keys[GO_BACK_UP] = errands[at.MOVE, at.UPWARD]
 
 
 @kernel
@@ -253,12 +210,12 @@ def _step_about(around: Array, step: int) -> int:
     """Return a move into a free cell that looks drawn, and is the same in every replay."""
     count = 0
     for direction in range(8):
-        count += around[D_ENTER, direction]
+        count += around[at.D_ENTER, direction]
     if count == 0:
         return SEARCH
     chosen = int(noise(step, count) * count)
     for direction in range(8):
-        if around[D_ENTER, direction]:
+        if around[at.D_ENTER, direction]:
             if chosen == 0:
                 return direction + 1
             chosen -= 1
@@ -275,14 +232,14 @@ def _write_extended(
         keys[REST] = SEARCH_20
     if keys[SEARCH_SPOT] == SEARCH:
         keys[SEARCH_SPOT] = SEARCH_20
-    if scratch.ways[STEPS, DOWNWARD] >= WORTH_TRAVELING and keys[GO_TO_STAIRS]:
+    if scratch.ways[at.STEPS, at.DOWNWARD] >= WORTH_TRAVELING and keys[GO_TO_STAIRS]:
         keys[GO_TO_STAIRS] = TRAVEL
-    rested = status[TURN] - numbers[R_ATE] > MEAL_PAUSE
-    meal = carries(screen, knowledge.classes[C_FOOD])
-    keys[EAT_PACK] = EAT_ANY if status[HUNGER] >= HUNGRY and rested and meal else 0
-    if is_prayer_ready(numbers, status[TURN]) and is_in_trouble(status):
+    rested = status[at.TURN] - numbers[at.R_ATE] > MEAL_PAUSE
+    meal = carries(screen, knowledge.classes[at.C_FOOD])
+    keys[EAT_PACK] = EAT_ANY if status[at.HUNGER] >= HUNGRY and rested and meal else 0
+    if is_prayer_ready(numbers, status[at.TURN]) and is_in_trouble(status):
         keys[PRAY_SKILL] = PRAY
-    if carries(screen, knowledge.classes[C_POTION]) and 3 * status[HP] < status[HP_MAX]:
+    if carries(screen, knowledge.classes[at.C_POTION]) and 3 * status[at.HP] < status[at.HP_MAX]:
         keys[QUAFF_SKILL] = QUAFF
 
 
@@ -304,24 +261,24 @@ def write_skill_atoms(
     """Write the atoms that only skills have, after all others."""
     status, numbers, sighted = screen.status, recall.numbers, scratch.sighted
     own = atoms[OWN_ATOMS:]
-    own[0] = 2 * status[HP] < status[HP_MAX]
-    own[1] = 3 * status[HP] < status[HP_MAX]
-    own[2] = numbers[R_RESTING]
-    own[3] = is_prayer_ready(numbers, status[TURN])
+    own[0] = 2 * status[at.HP] < status[at.HP_MAX]
+    own[1] = 3 * status[at.HP] < status[at.HP_MAX]
+    own[2] = numbers[at.R_RESTING]
+    own[3] = is_prayer_ready(numbers, status[at.TURN])
     own[4] = keys[EAT_PACK] != 0
-    own[5] = sighted[S_ADJACENT] > 0
-    own[6] = sighted[S_ADJACENT] > 1
+    own[5] = sighted[at.S_ADJACENT] > 0
+    own[6] = sighted[at.S_ADJACENT] > 1
     own[7] = keys[CHARGE] != 0
-    own[8] = sighted[S_NEAREST] <= CLOSE
-    strong = sighted[S_STRONGEST_LEVEL] > status[EXPERIENCE_LEVEL] + STRONGER
-    own[9] = sighted[S_ADJACENT] > 0 and strong
+    own[8] = sighted[at.S_NEAREST] <= CLOSE
+    strong = sighted[at.S_STRONGEST_LEVEL] > status[at.EXPERIENCE_LEVEL] + STRONGER
+    own[9] = sighted[at.S_ADJACENT] > 0 and strong
     own[10] = keys[RETREAT] != 0
     own[11] = keys[GO_BACK_UP] != 0
     own[12] = keys[SEARCH_SPOT] != 0
     own[13] = keys[BREAK_DOOR] != 0
     own[14] = keys[PUSH_BOULDER] != 0
-    own[15] = status[DEPTH] > status[EXPERIENCE_LEVEL] + 1
-    own[16] = status[DEPTH] * HEALTH_PER_LEVEL > status[HP_MAX]
+    own[15] = status[at.DEPTH] > status[at.EXPERIENCE_LEVEL] + 1
+    own[16] = status[at.DEPTH] * HEALTH_PER_LEVEL > status[at.HP_MAX]
 
 
 @kernel
@@ -334,18 +291,18 @@ def write_figures(
     figures[:] = 0.0
     for skill in range(count):
         figures[skill] = keys[skill] != 0
-    if numbers[R_SKILL] >= 0:
-        figures[count + numbers[R_SKILL]] = 1.0
+    if numbers[at.R_SKILL] >= 0:
+        figures[count + numbers[at.R_SKILL]] = 1.0
     own = figures[2 * count :]
-    own[0] = min(sighted[S_ADJACENT], 4) / 4.0
-    own[1] = min(sighted[S_SAFE], 6) / 6.0
-    own[2] = min(sighted[S_FOES], 6) / 6.0
-    own[3] = min(sighted[S_NEAREST], 20) / 20.0
-    own[4] = sighted[S_WEAKEST_LEVEL] / 10.0
-    own[5] = sighted[S_STRONGEST_LEVEL] / 10.0
-    own[6] = sighted[S_SPOT_VALUE] / 300.0
-    own[8] = min(status[TURN] - numbers[R_PRAYED], 1000) / 1000.0
-    own[9] = min(status[TURN], 300) / 300.0
-    for target in range(len(scratch.errands[STEPS])):
-        steps = scratch.errands[STEPS, target]
+    own[0] = min(sighted[at.S_ADJACENT], 4) / 4.0
+    own[1] = min(sighted[at.S_SAFE], 6) / 6.0
+    own[2] = min(sighted[at.S_FOES], 6) / 6.0
+    own[3] = min(sighted[at.S_NEAREST], 20) / 20.0
+    own[4] = sighted[at.S_WEAKEST_LEVEL] / 10.0
+    own[5] = sighted[at.S_STRONGEST_LEVEL] / 10.0
+    own[6] = sighted[at.S_SPOT_VALUE] / 300.0
+    own[8] = min(status[at.TURN] - numbers[at.R_PRAYED], 1000) / 1000.0
+    own[9] = min(status[at.TURN], 300) / 300.0
+    for target in range(len(scratch.errands[at.STEPS])):
+        steps = scratch.errands[at.STEPS, target]
         own[10 + target] = 1.0 / steps if steps > 0 else 0.0

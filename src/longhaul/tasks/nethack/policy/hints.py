@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from longhaul.core.hint import Finding, Recent, Rule
+from longhaul.core.hint import Finding, HintRule, Recent, Rule
 from longhaul.tasks.nethack.policy import health
 from longhaul.tasks.nethack.policy.phases import METRIC as PHASE
 
@@ -20,21 +20,17 @@ MODE = "options.phases.mode"
 
 
 @dataclass(frozen=True, slots=True)
-class _PlayerRule:
+class _PlayerRule(HintRule):
     """A rule whose cause and advice are fixed; a subclass says what it measured."""
 
-    reads: ClassVar[tuple[str, ...]]
     cause: ClassVar[str]
     advice: ClassVar[str]
     key: ClassVar[str]
     value: ClassVar[float | None] = None
 
-    name: str = ""
     window: int = health.SHARE_WINDOW
     """Iterations whose mean is judged."""
     cooldown: int = 300
-    """Iterations before it speaks again, twice as many each time."""
-    timed: bool = False
 
     def judge(self, recent: Recent) -> Finding | None:
         """Return the finding if there is evidence for it."""

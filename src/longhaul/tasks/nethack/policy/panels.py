@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from longhaul.core.metrics import Panel
 from longhaul.tasks.nethack.policy import health, study
@@ -10,22 +11,15 @@ from longhaul.tasks.nethack.policy.history import PHASES_FILE
 from longhaul.tasks.nethack.policy.moments import MOMENTS_FILE
 from longhaul.tasks.nethack.policy.phases import METRIC
 
+
+def _routing(title: str, row: str, file: str) -> Panel:
+    fields = (row, "expert", "weight")
+    return Panel(title, fields, "matrix", records=f"evaluations/{file}", label="mean weight")
+
+
 STUDIED = (
-    Panel(
-        "Routing by situation",
-        ("situation", "expert", "weight"),
-        "matrix",
-        records=f"evaluations/{study.SITUATIONS_FILE}",
-        label="mean weight",
-        is_compared=True,
-    ),
-    Panel(
-        "Routing by atom",
-        ("atom", "expert", "weight"),
-        "matrix",
-        records=f"evaluations/{study.ATOMS_FILE}",
-        label="mean weight",
-    ),
+    replace(_routing("Routing by situation", "situation", study.SITUATIONS_FILE), is_compared=True),
+    _routing("Routing by atom", "atom", study.ATOMS_FILE),
     Panel(
         "Routing over one episode",
         ("step", "weights", "action", "atoms", "value"),

@@ -1,23 +1,8 @@
-"""What rules share: their common fields, and numbers as text."""
+"""Numbers in hints: as text, rounded, and their median."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
-
-
-@dataclass(frozen=True, slots=True)
-class HintRule:
-    """What most rules have in common; a rule adds its thresholds and `judge`."""
-
-    name: str = ""
-    window: int = 1
-    """Iterations that are looked at."""
-    cooldown: int = 200
-    """Iterations before the rule may report again; doubled each time."""
-    timed: bool = False
-    reads: ClassVar[tuple[str, ...]] = ()
 
 
 def number(value: float) -> str:
