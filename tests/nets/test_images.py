@@ -7,7 +7,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from longhaul.nets.cnn import CENTER, LARGE, ImpalaCnn, LeanCnn, NatureCnn, _Residual, _Stage
+from longhaul.nets.cnn import (
+    CENTER,
+    LARGE,
+    ImpalaCnn,
+    LeanCnn,
+    NatureCnn,
+    _Residual,
+    _Stage,
+    channels_last,
+    flat,
+)
 
 
 def textbook_nature(cnn: NatureCnn, images: Tensor) -> Tensor:
@@ -134,3 +144,35 @@ def test_a_large_batch_goes_through_in_pieces_unchanged() -> None:
         with torch.inference_mode():
             whole = cnn(images)
             torch.testing.assert_close(whole[590:], cnn(images[590:]), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(4, 84, 84), (3, 7, 9), (1, 5, 6), (21, 13, 16), (2, 1, 3)])
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_channels_move_last_and_no_pixel_changes(shape: tuple[int, int, int], count: int) -> None:
+    images = torch.randint(0, 256, (count, *shape), dtype=torch.uint8)
+    moved = channels_last(images)
+    assert torch.equal(moved, images)
+    assert moved.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_images_in_any_order_of_memory_get_their_channels_last() -> None:
+    images = torch.randint(0, 256, (6, 4, 10, 8), dtype=torch.uint8)
+    for view in (images[::2], images.transpose(2, 3), images[:, 1:], images[..., 2:]):
+        moved = channels_last(view)
+        assert torch.equal(moved, view)
+        assert moved.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_the_gradient_of_flat_activations_has_their_order_of_memory() -> None:
+    leaf = torch.randn(3, 4, 5, 6).contiguous(memory_format=torch.channels_last).requires_grad_()
+    orders: list[bool] = []
+    weight = torch.randn(3, 120)
+    images = leaf * 1.0
+    flattened = flat(images)
+    images.register_hook(
+        lambda grad: orders.append(grad.is_contiguous(memory_format=torch.channels_last))
+    )
+    (flattened * weight).sum().backward()
+    assert orders == [True]
+    assert leaf.grad is not None
+    assert torch.equal(leaf.grad, weight.view(3, 4, 5, 6))

@@ -17,11 +17,34 @@ PIXEL_SCALE = 1.0 / 255.0
 convolution_backward = torch.ops.aten.convolution_backward.default
 
 
+def channels_last(images: Tensor) -> Tensor:
+    """Return images with the channels of each pixel side by side in memory.
+
+    That is what shuffling channels does to images of a single pixel, by blocks and not value by
+    value: 0.1 ms against 1.3 ms for 128 images of 4x84x84 bytes.
+    """
+    count, channels, height, width = images.shape
+    is_simple = images.is_cpu and images.is_contiguous() and not torch.compiler.is_compiling()
+    if channels == 1 or not is_simple:
+        return images.contiguous(memory_format=torch.channels_last)
+    size = channels * height * width
+    pixels = images.as_strided((count, size, 1, 1), (size, 1, size, size))
+    shuffled = torch.native_channel_shuffle(pixels, channels)
+    return shuffled.as_strided(images.shape, (size, 1, width * channels, channels))
+
+
 def image_floats(images: Tensor) -> Tensor:
     """Return uint8 images as unscaled floats of the present precision with channels last."""
-    # Reordering bytes and then converting beats one call for both: 7.4 ms against 12.2 ms for
-    # 256 images of 4x84x84; channels last makes the first convolution twice as fast.
-    return images.contiguous(memory_format=torch.channels_last).to(_float_type(images))
+    # Channels last makes the first convolution twice as fast.
+    return channels_last(images).to(_float_type(images))
+
+
+def flat(images: Tensor) -> Tensor:
+    """Return [N, values] of activations with channels last."""
+    if images.requires_grad and images.is_cpu and not torch.compiler.is_compiling():
+        # A gradient in another order than the activation takes relu's 20 times as long.
+        images.register_hook(lambda grad: grad.contiguous(memory_format=torch.channels_last))
+    return images.flatten(1)
 
 
 def _float_type(images: Tensor) -> torch.dtype:
@@ -48,8 +71,7 @@ def first_convolution(layer: nn.Conv2d, images: Tensor, *, center: float = 0.0) 
         bias = bias - center * layer.weight.sum((1, 2, 3))
     # What torch.compile makes keeps bytes as well, and it cannot trace a gradient by hand.
     if torch.is_grad_enabled() and images.is_cpu and not torch.compiler.is_compiling():
-        kept = images.contiguous(memory_format=torch.channels_last)
-        return _first_convolution(kept, layer.weight, bias, stride, padding)
+        return _first_convolution(channels_last(images), layer.weight, bias, stride, padding)
     return F.conv2d(image_floats(images), scaled_weight(layer.weight), bias, stride, padding)
 
 
@@ -145,7 +167,7 @@ class NatureCnn(ImageNetwork):
         x = first_convolution(self.first, images).relu_()
         x = self.second(x).relu_()
         x = self.third(x).relu_()
-        result: Tensor = self.last(x.flatten(1)).relu_()
+        result: Tensor = self.last(flat(x)).relu_()
         return result
 
 
@@ -223,7 +245,7 @@ class ImpalaCnn(ImageNetwork):
         for index, stage in enumerate(self.stages):
             assert isinstance(stage, _Stage)
             x = stage(x, stage.entry.weight if index else scaled_weight(stage.entry.weight))
-        result: Tensor = self.last(x.relu_().flatten(1)).relu_()
+        result: Tensor = self.last(flat(x.relu_())).relu_()
         return result
 
 
@@ -275,7 +297,7 @@ class LeanCnn(ImageNetwork):
     def _piece(self, images: Tensor) -> Tensor:
         x = first_convolution(self.first, images, center=self.center).relu_()
         x = self.second(x).relu_()
-        result: Tensor = self.last(x.flatten(1)).relu_()
+        result: Tensor = self.last(flat(x)).relu_()
         return result
 
 
