@@ -13,7 +13,8 @@ from longhaul.app.build.sources import ConfigSources, resolve
 
 def asked() -> dict[str, Any]:
     config = measured_config(resolve(ConfigSources("atari:Pong", "bench")), 0)
-    return conditions_for(config) | {"threads": 2, "workers": 2, "mode": "processes"}
+    own = {"threads": 2, "workers": 2, "mode": "processes", "suffix": "-v5"}
+    return conditions_for(config) | own
 
 
 def given(words: list[str]) -> dict[str, str]:

@@ -2,8 +2,8 @@
 
 The functions hand the CPU's registers on in the machine's own (LLVM's `ghccc` convention) and call
 each other in tail position, so going from block to block is one jump. A block leaves the native
-code in front of any instruction that touches a port, that is not official, or that cannot be
-sure to begin before the next event; the careful step of `cpu` does that one.
+code in front of any instruction that is not official, that cannot be sure to begin before the next
+event, or that touches a port other than the `quiet_ports`; the careful step of `cpu` does that one.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from longhaul.tasks.mario.console.operations import (
     WRITE,
 )
 from longhaul.tasks.mario.console.program import FIRST_ADDRESS, Block, Located, find_blocks
+from longhaul.tasks.mario.console.quiet_ports import BEHIND_PADS, quiet_lines
 
 HANDED_ON = ("a", "x", "y", "sp", "c", "nz", "v", "dot", "deadline")
 PARAMETERS = "ptr %row, " + ", ".join(f"i64 %{name}" for name in HANDED_ON)
@@ -219,6 +220,8 @@ class BlockWriter:
     def _memory(self, located: Located) -> None:
         instruction, code = located.instruction, self._code
         code.run(ADDRESS.get(instruction.mode, []))
+        if located.may_touch_port and self._is_done_as_quiet(located):
+            return
         changes = instruction.writes or instruction.modifies
         place = ""
         if instruction.mode == "imm":
@@ -238,6 +241,17 @@ class BlockWriter:
         self._dots += 3 * instruction.cycles
         if instruction.pays_for_pages:
             self._pay_for_page(located)
+
+    def _is_done_as_quiet(self, located: Located) -> bool:
+        """Do what concerns a quiet port alone; return whether the instruction was such a one."""
+        lines = quiet_lines(located)
+        if lines is None:
+            return False
+        if located.instruction.mode != "abs":
+            self._leave_unless(self._code.test(BEHIND_PADS), located.address)
+        self._code.run(lines)
+        self._dots += 3 * located.instruction.cycles
+        return True
 
     def _pay_for_page(self, located: Located) -> None:
         if located.instruction.mode != "izy" and located.operand & 0xFF == 0:

@@ -9,16 +9,8 @@ from longhaul.core.env import Array
 from longhaul.core.errors import ConfigError
 from longhaul.core.labor import Labor
 from longhaul.core.native import fetch, integer
-from longhaul.tasks.mario.game.memory import (
-    AREA_OFFSET,
-    AREA_TYPE,
-    MAZE_AHEAD,
-    MAZE_PASSED,
-    MAZE_RIGHT,
-    STAGE_NUMBER,
-    WORLD_NUMBER,
-    game_stamp,
-)
+from longhaul.tasks.mario.game import memory as ram_at
+from longhaul.tasks.mario.game.memory import game_stamp
 from longhaul.tasks.mario.game.reward import LOOPS, RIGHTS, WRONGS
 from longhaul.tasks.mario.game.stages import Stage
 
@@ -55,16 +47,16 @@ def _build(stamp: int) -> Labor:
         ram, own, out = showing.consoles[index], showing.figures[index], showing.course[index]
         for place in range(COURSE_SIZE):
             out[place] = 0.0
-        out[integer(ram[WORLD_NUMBER]) % WORLDS] = 1.0
-        out[WORLDS + integer(ram[STAGE_NUMBER]) % STAGES] = 1.0
-        out[WORLDS + STAGES + integer(ram[AREA_TYPE]) % AREA_TYPES] = 1.0
+        out[integer(ram[ram_at.WORLD_NUMBER]) % WORLDS] = 1.0
+        out[WORLDS + integer(ram[ram_at.STAGE_NUMBER]) % STAGES] = 1.0
+        out[WORLDS + STAGES + integer(ram[ram_at.AREA_TYPE]) % AREA_TYPES] = 1.0
         base = WORLDS + STAGES + AREA_TYPES
         for bit in range(AREA_BITS):
-            out[base + bit] = float((integer(ram[AREA_OFFSET]) >> bit) & 1)
+            out[base + bit] = float((integer(ram[ram_at.AREA_OFFSET]) >> bit) & 1)
         base += AREA_BITS
-        out[base] = integer(ram[MAZE_RIGHT]) / CHECKS
-        out[base + 1] = integer(ram[MAZE_PASSED]) / CHECKS
-        out[base + 2] = 1.0 if ram[MAZE_AHEAD] > 0 else 0.0
+        out[base] = integer(ram[ram_at.MAZE_RIGHT]) / CHECKS
+        out[base + 1] = integer(ram[ram_at.MAZE_PASSED]) / CHECKS
+        out[base + 2] = 1.0 if ram[ram_at.MAZE_AHEAD] > 0 else 0.0
         out[base + 3] = min(integer(own[RIGHTS]), MOST_ANSWERS) / MOST_ANSWERS
         out[base + 4] = min(integer(own[WRONGS]), MOST_ANSWERS) / MOST_ANSWERS
         out[base + 5] = min(integer(own[LOOPS]), MOST_ANSWERS) / MOST_ANSWERS

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from longhaul.core.env import Array
 from longhaul.core.native import integer, kernel
+from longhaul.tasks.mario.game import reward as at
 from longhaul.tasks.mario.game.memory import MAZE_AHEAD, MAZE_PASSED, MAZE_RIGHT
-from longhaul.tasks.mario.game.reward import (
-    AHEAD_WAS,
-    ANSWERED,
-    LOOPED,
-    MAZE_WAS,
-    PASSED_WAS,
-    RIGHTS,
-    WRONGS,
-)
 
 
 @kernel
@@ -26,12 +18,12 @@ def count_answer(own: Array, ram: Array) -> None:
     """
     right, passed = integer(ram[MAZE_RIGHT]), integer(ram[MAZE_PASSED])
     ahead = integer(ram[MAZE_AHEAD]) > 0
-    own[ANSWERED] = 0
-    if own[AHEAD_WAS] != 0 and not ahead:
-        is_right = own[LOOPED] == 0
-        if passed > own[PASSED_WAS]:
-            is_right = right > own[MAZE_WAS]
-        own[ANSWERED] = 1 if is_right else -1
-        own[RIGHTS] += 1 if is_right else 0
-        own[WRONGS] += 0 if is_right else 1
-    own[MAZE_WAS], own[PASSED_WAS], own[AHEAD_WAS] = right, passed, 1 if ahead else 0
+    own[at.ANSWERED] = 0
+    if own[at.AHEAD_WAS] != 0 and not ahead:
+        is_right = own[at.LOOPED] == 0
+        if passed > own[at.PASSED_WAS]:
+            is_right = right > own[at.MAZE_WAS]
+        own[at.ANSWERED] = 1 if is_right else -1
+        own[at.RIGHTS] += 1 if is_right else 0
+        own[at.WRONGS] += 0 if is_right else 1
+    own[at.MAZE_WAS], own[at.PASSED_WAS], own[at.AHEAD_WAS] = right, passed, 1 if ahead else 0

@@ -21,17 +21,8 @@ from longhaul.core.state import State
 from longhaul.tasks.mario.console.consoles import Consoles
 from longhaul.tasks.mario.console.game import Cartridge
 from longhaul.tasks.mario.console.layout import SIZE
-from longhaul.tasks.mario.game.memory import (
-    AREA_NUMBER,
-    BLACK_SCREEN_TIMER,
-    MODE,
-    STAGE_NUMBER,
-    TITLE,
-    WORLD_NUMBER,
-    Bytes,
-    Memory,
-    game_stamp,
-)
+from longhaul.tasks.mario.game import memory as ram_at
+from longhaul.tasks.mario.game.memory import Bytes, Memory, game_stamp
 from longhaul.tasks.mario.game.reward import ELAPSED
 from longhaul.tasks.mario.game.stages import Stage
 
@@ -56,12 +47,12 @@ def stage_start(cartridge: Cartridge, stage: Stage) -> Bytes:
     for _ in range(MOST_FRAMES // 2):
         console.step(press, draw=False)
         if clock == 0:
-            ram[WORLD_NUMBER] = stage.world - 1
-            ram[STAGE_NUMBER] = stage.number - 1
-            ram[AREA_NUMBER] = stage.area - 1
+            ram[ram_at.WORLD_NUMBER] = stage.world - 1
+            ram[ram_at.STAGE_NUMBER] = stage.number - 1
+            ram[ram_at.AREA_NUMBER] = stage.area - 1
         console.step(release, draw=False)
         if clock == 0:
-            ram[BLACK_SCREEN_TIMER] = 0
+            ram[ram_at.BLACK_SCREEN_TIMER] = 0
         shown = int(memory.clock[0])
         if shown < clock and memory.playing[0]:
             row: Bytes = console.states[0].copy()
@@ -88,7 +79,7 @@ def game_opening(cartridge: Cartridge) -> Opening:
     clock = 0
     for frame in range(MOST_FRAMES):
         # On the title the button is pressed again and again; in the game it would only pause.
-        is_pressed = console.ram[0, MODE] == TITLE and frame % 2 == 0
+        is_pressed = console.ram[0, ram_at.MODE] == ram_at.TITLE and frame % 2 == 0
         console.step(press if is_pressed else release, draw=False)
         pressed.append(START_BUTTON if is_pressed else 0)
         shown = int(memory.clock[0])
