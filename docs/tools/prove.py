@@ -205,7 +205,7 @@ def prove(tests: Sequence[str]) -> bool:
     kept = {row.test: row for row in known_rows()}
     for rows in noted(run(tests or proof_files()), head(*SOURCES)):
         proved += rows
-        # A file whose process broke off has a row of its own until its tests run.
+        # A file whose process broke off has a separate row until its tests run.
         for row in rows:
             kept.pop(row.test.partition("::")[0], None)
         kept |= {row.test: row for row in rows}

@@ -9,7 +9,7 @@ from gymnasium.utils import seeding
 
 
 class VectorSeeds:
-    """Keeps a generator for each environment, which draws the seeds that nobody gave."""
+    """Keeps a generator for each environment, which draws the seeds that are not given."""
 
     def __init__(self, count: int) -> None:
         self._count = count

@@ -1,4 +1,4 @@
-"""Ports that need no careful step: controllers, and the sound that nobody hears.
+"""Ports that need no careful step: controllers, and the sound, which is not played.
 
 Neither the time nor the picture matters to them. A game reads its controllers bit by bit, sixteen
 times a frame. Registers are written by their lowest byte: none of these holds more.
