@@ -88,7 +88,11 @@ class World:
 
     def at(self, seconds: float, act: Callable[[], None]) -> None:
         """Let something happen in so many seconds."""
-        heapq.heappush(self._events, (self.now + seconds, next(self._numbers), act))
+        self.at_moment(self.now + seconds, act)
+
+    def at_moment(self, moment: float, act: Callable[[], None]) -> None:
+        """Let something happen; what was planned first is first at the same moment."""
+        heapq.heappush(self._events, (moment, next(self._numbers), act))
 
     def advance(self, done: Callable[[], bool], seconds: float) -> None:
         """Let time pass until something is done, but at most so long."""
@@ -337,7 +341,8 @@ class SimulatedProcess(WorkerProcess):
             self.pipe.inbox.extend(content)
             self.pipe.is_over |= not content
 
-        world.at(self._said_at - world.now, arrive)
+        # Not in so many seconds from now: rounded, two parts could change places.
+        world.at_moment(self._said_at, arrive)
 
     def die(self) -> None:
         """End, in the process."""

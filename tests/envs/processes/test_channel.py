@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
@@ -138,8 +139,9 @@ def test_silence_is_told_after_a_slice_of_time(pair: Pair) -> None:
 
 def test_marks_pass_whatever_their_numbers(pair: Pair) -> None:
     channel, worker = pair
-    send_message(worker, 0, 7, Kind.MARK, b"{}")
-    assert channel.receive() == b"{}"
+    mark = {"stage": "step", "worker": 0, "pid": 1, "env": None, "seconds": 2.5}
+    send_message(worker, 0, 7, Kind.MARK, json.dumps(mark).encode())
+    assert channel.receive() == mark
 
 
 @pytest.mark.parametrize(
@@ -151,6 +153,8 @@ def test_marks_pass_whatever_their_numbers(pair: Pair) -> None:
         HEADER.pack(1, 7, Kind.ANSWER, 2**32 - 1),
         HEADER.pack(1, 7, Kind.ANSWER, 4) + b"junk",
         HEADER.pack(1, 7, Kind.ANSWER, len(pickle.dumps(1))) + pickle.dumps(1),
+        HEADER.pack(0, 7, Kind.MARK, 4) + b"\xff\xfe{}",
+        HEADER.pack(0, 7, Kind.MARK, 2) + b"{}",
     ],
 )
 def test_a_worker_that_ends_or_talks_nonsense_counts_as_gone(pair: Pair, sent: bytes) -> None:

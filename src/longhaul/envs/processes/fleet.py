@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import multiprocessing.spawn
 import pickle
@@ -237,7 +236,7 @@ class Fleet:
         if isinstance(received, Answer):
             results[process.worker] = received
         else:
-            self.on_mark(json.loads(received))
+            self.on_mark(received)
         return True
 
     def _look(self, wait: _Wait) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pickle
 import socket
 import struct
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any, Literal
+
+import msgspec
 
 from longhaul.core.env import Array, Ending, Start
 from longhaul.core.settings import Settings
@@ -215,7 +217,7 @@ class Channel:
         except OSError as error:
             raise ChannelClosedError(str(error)) from error
 
-    def receive(self) -> Answer | bytes | None:
+    def receive(self) -> Answer | dict[str, Any] | None:
         """Return the answer to the last order, a mark, or None if a slice of time brought nothing.
 
         Answers to earlier orders, or of an earlier process, are dropped.
@@ -235,7 +237,7 @@ class Channel:
             raise ChannelClosedError(f"a message of {size} bytes was announced")
         payload = receive_exactly(self._end, size) if size else b""
         if kind == Kind.MARK:
-            return payload
+            return _mark(payload)
         if (sequence, generation) != (self.sequence, self.generation):
             return None
         return EMPTY_ANSWER if not payload else _answer(payload)
@@ -243,6 +245,13 @@ class Channel:
     def close(self) -> None:
         """Close this end; a running worker exits then."""
         self._end.close()
+
+
+def _mark(payload: bytes) -> dict[str, Any]:
+    try:
+        return asdict(msgspec.json.decode(payload, type=Mark))
+    except msgspec.DecodeError as error:
+        raise ChannelClosedError(f"a mark could not be read: {error}") from error
 
 
 def _answer(payload: bytes) -> Answer:
