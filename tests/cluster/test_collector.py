@@ -264,7 +264,7 @@ def test_closing_tells_the_balance_and_ends_the_fleet() -> None:
 tickets = st.sets(st.integers(0, 40), max_size=5)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.data())
 def test_whatever_happens_the_ledger_balances_and_no_episode_is_told_twice(
     data: st.DataObject,

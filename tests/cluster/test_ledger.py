@@ -80,7 +80,7 @@ class LedgerStory(RuleBasedStateMachine):
             assert numbers == list(range(len(numbers)))
 
 
-LedgerStory.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+LedgerStory.TestCase.settings = settings(max_examples=25, stateful_step_count=20)
 TestLedgerStory = LedgerStory.TestCase
 
 

@@ -64,7 +64,7 @@ def test_a_fresh_deal_is_dealt_even_where_a_collectors_part_is_the_same() -> Non
     assert team.dealt == Counter({1: 2, 2: 1, 3: 1})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(1, 5),
     st.integers(1, 40),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from longhaul.core.seeds import DerivedSeeds, ListedSeeds, Seeds, generator_state, restore_generator
 
 paths = st.lists(st.one_of(st.text(min_size=1, max_size=6), st.integers(0, 2**31)), max_size=3)
-modestly = hypothesis_settings(max_examples=50, deadline=None)
+modestly = hypothesis_settings(max_examples=50)
 
 
 @modestly

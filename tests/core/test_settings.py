@@ -117,7 +117,7 @@ values = st.fixed_dictionaries(
 )
 
 
-@hypothesis_settings(max_examples=50, deadline=None)
+@hypothesis_settings(max_examples=50)
 @given(held=values)
 def test_settings_made_from_their_own_values_are_equal(held: dict[str, SettingValue]) -> None:
     settings = Settings(DECLARED, held)

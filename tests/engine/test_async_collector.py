@@ -192,7 +192,7 @@ def recorded(rollout: Rollout) -> dict[str, Tensor]:
     }
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     pauses=st.lists(st.integers(0, 4), min_size=5, max_size=20),
     share=st.sampled_from([0.1, 0.5, 0.7, 1.0]),

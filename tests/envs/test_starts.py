@@ -47,7 +47,7 @@ def test_a_deal_saved_before_there_was_a_limit_goes_on_without_one() -> None:
     assert [dealer.deal(0, 0) for _ in range(2)] == ["b", None]
 
 
-@hypothesis_settings(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=60)
 @given(
     offers=st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 25), st.integers(0, 6)), min_size=1, max_size=8

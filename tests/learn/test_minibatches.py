@@ -12,7 +12,7 @@ from tests.learn.fakes import generator, random_rollout
 CPU = torch.device("cpu")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(count=st.integers(0, 100), size=st.integers(1, 40), seed=st.integers(0, 999))
 def test_everything_is_dealt_once_in_nearly_equal_shares(count: int, size: int, seed: int) -> None:
     parts = deal(np.arange(count), generator(seed), size=size)

@@ -168,7 +168,7 @@ shapes = st.fixed_dictionaries(
 rates = st.floats(0.0, 1.0)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(shape=shapes, gamma=rates, decay=rates)
 def test_fast_and_slow_generalized_advantages_agree(
     shape: dict[str, float], gamma: float, decay: float
@@ -181,7 +181,7 @@ def test_fast_and_slow_generalized_advantages_agree(
     torch.testing.assert_close(fast.target.double(), slow + value.double(), rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(shape=shapes, gamma=rates, decay=rates, bars=st.tuples(*[st.floats(0.2, 3.0)] * 2))
 def test_fast_and_slow_vtrace_agree(
     shape: dict[str, float], gamma: float, decay: float, bars: tuple[float, float]

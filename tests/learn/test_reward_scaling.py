@@ -75,7 +75,7 @@ def test_a_fleet_of_another_size_begins_its_returns_anew() -> None:
     assert scale.scaled(random_rollout(0, rows=2), gamma=0.9).shape == (16, 2)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.floats(-1e3, 1e3), max_size=6), min_size=1, max_size=5))
 def test_moments_added_in_parts_are_those_of_the_whole(parts: list[list[float]]) -> None:
     moments = Moments()

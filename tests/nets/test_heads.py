@@ -20,7 +20,7 @@ def assert_same_gradients(ours: Tensor, theirs: Tensor, wanted: list[Tensor]) ->
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**31), count=st.integers(1, 9), scale=st.floats(0.01, 30.0))
 def test_log_probability_and_entropy_equal_torch(seed: int, count: int, scale: float) -> None:
     source = torch.Generator().manual_seed(seed)
@@ -38,7 +38,7 @@ def test_log_probability_and_entropy_equal_torch(seed: int, count: int, scale: f
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**31), count=st.integers(2, 9))
 def test_masks_leave_a_distribution_over_the_allowed(seed: int, count: int) -> None:
     source = torch.Generator().manual_seed(seed)

@@ -12,7 +12,7 @@ from longhaul.nets.dense import RunningNormalizer
 from longhaul.nets.encoder import Vector
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**31),
     sizes=st.lists(st.integers(0, 30), min_size=1, max_size=6),

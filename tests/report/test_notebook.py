@@ -67,7 +67,7 @@ def test_a_filled_in_part_that_a_person_changed_stays(run: RunData) -> None:
     assert write_notebook(run, BACKGROUND, again) == again
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.text(max_size=40), min_size=4, max_size=4))
 def test_whatever_a_person_writes_is_still_there(texts: list[str]) -> None:
     run = _RUN

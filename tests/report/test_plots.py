@@ -133,7 +133,7 @@ def test_a_column_leaves_out_what_is_no_number() -> None:
     assert series.values.tolist() == [2.0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=400), st.integers(1, 50))
 def test_thinning_keeps_order_bounds_and_mean(values: list[float], most: int) -> None:
     series = Series(np.arange(len(values), dtype=np.float64), np.array(values))

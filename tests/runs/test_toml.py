@@ -26,7 +26,7 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.dictionaries(st.text(max_size=8), values, max_size=5))
 def test_whatever_is_written_reads_back_equal(table: dict[str, Any]) -> None:
     read = tomllib.loads(write_toml(table))

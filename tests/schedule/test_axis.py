@@ -10,7 +10,7 @@ from longhaul.schedule.ramp import between, position, words
 numbers = st.floats(-1e9, 1e9)
 
 
-@hypothesis_settings(max_examples=200, deadline=None)
+@hypothesis_settings(max_examples=200)
 @given(start=numbers, end=numbers, share=st.floats(0, 1))
 def test_a_value_between_two_others_is_never_outside_them(
     start: float, end: float, share: float

@@ -18,7 +18,7 @@ from longhaul.schedule.schedule import Bounded, Change, Emits, Schedule
 from tests.schedule.examples import CATEGORY, CONTROLLERS, DEATHS, SCORE, STAGE, USED, settings
 
 every_kind = pytest.mark.parametrize("controller", CONTROLLERS, ids=lambda c: c.name)
-modestly = hypothesis_settings(max_examples=15, deadline=None)
+modestly = hypothesis_settings(max_examples=15)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def test_the_first_batch_waits_before_the_run_begins() -> None:
     assert training.settings[CATEGORY] == "ne"
 
 
-@hypothesis_settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=40)
 @given(
     pools=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 3)), min_size=1, max_size=3),
     batch=st.integers(1, 5),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.web.curves import MOST_COLUMNS, Buckets, Stretches
@@ -21,7 +21,6 @@ def logs(draw: st.DrawFn) -> tuple[list[dict[str, object]], list[int]]:
     return rows, sorted(cuts)
 
 
-@settings(deadline=None)
 @given(logs(), st.integers(1, 12))
 def test_means_and_extremes_are_those_of_the_rows(
     made: tuple[list[dict[str, object]], list[int]], capacity: int
@@ -42,7 +41,6 @@ def test_means_and_extremes_are_those_of_the_rows(
     np.testing.assert_array_equal(found.high, [part.max() for part in known])
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=300),
     st.integers(3, 40),

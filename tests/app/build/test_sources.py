@@ -111,7 +111,7 @@ def test_options_are_filled_in_with_the_tasks_defaults() -> None:
     assert config.options["cues"] == 4
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(configs())
 def test_a_config_survives_a_file(values: dict[str, Any]) -> None:
     config = from_values(values)

@@ -95,7 +95,7 @@ def test_log_probabilities_and_values_are_torchs(name: str, rows: int) -> None:
         assert_as_torch(policy, obs, mask, act(actor, obs, mask))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     inputs=st.integers(1, 70),
     hidden=st.lists(st.integers(1, 70), max_size=3),
@@ -119,7 +119,7 @@ def test_networks_of_all_shapes_act_as_in_torch(
     assert not actor.network.flat[0][actor.network.padding()].any()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     shapes=st.lists(
         st.tuples(st.integers(1, 7), st.integers(5, 14), st.integers(5, 14)),
@@ -331,7 +331,7 @@ def test_words_are_those_of_the_published_test(
     assert words.tolist() == expected
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(first=st.integers(0, 400), count=st.integers(1, 90), step=st.integers(0, 2**40))
 def test_numbers_are_those_of_their_place(first: int, count: int, step: int) -> None:
     key = np.array([5, 2**32 - 1], np.int64)

@@ -47,7 +47,7 @@ def _norm(values: Array) -> float:
     return float(norm(values))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.integers(1, 5),
     columns=st.integers(1, 12),
@@ -100,7 +100,7 @@ def assert_learns_as_torch(case: Case, seed: int) -> None:
         assert not flat[native.network.padding()].any()
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     shape=st.tuples(st.integers(1, 6), st.integers(5, 12), st.integers(5, 12)),
     inputs=st.integers(0, 20),
@@ -113,7 +113,7 @@ def test_images_of_all_shapes_learn_as_in_torch_and_leave_the_padding_zero(
     assert_learns_as_torch(case, seed)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     inputs=st.integers(1, 70),
     hidden=st.lists(st.integers(1, 70), max_size=3),

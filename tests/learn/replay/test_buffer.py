@@ -62,7 +62,7 @@ class SlowReplay:
         return [weight / max(raw) for weight in raw]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(st.sampled_from(["push", "revalue", "draw"]), max_size=12),
     st.floats(0.0, 1.0),

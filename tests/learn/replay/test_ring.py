@@ -77,7 +77,7 @@ def assert_same_row(kept: Rollout, at: int, pieces: Rollout, row: int) -> None:
         assert kept.last.value[at] == pieces.last.value[row]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(6, 20), st.integers(1, 6), st.sampled_from([2, 4]), st.integers(0, 1000))
 def test_what_was_written_last_is_read_back_equal(
     capacity: int, rollouts: int, length: int, seed: int
@@ -99,7 +99,7 @@ def test_what_was_written_last_is_read_back_equal(
         assert_same_row(kept, at, *history[number])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.sampled_from([0.0, 0.1, 0.5]), st.integers(1, 8), st.integers(0, 1000))
 def test_a_cut_that_had_to_make_room_makes_its_step_a_lost_one(
     cut_room: float, rollouts: int, seed: int

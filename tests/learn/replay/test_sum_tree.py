@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -22,7 +22,6 @@ def filled(values: Weights) -> SumTree:
     return tree
 
 
-@settings(deadline=None)
 @given(weights(st.integers(1, 70)), st.data())
 def test_single_changes_lead_to_the_tree_built_at_once(
     values: Weights, data: st.DataObject
@@ -37,7 +36,6 @@ def test_single_changes_lead_to_the_tree_built_at_once(
     assert tree.total == pytest.approx(values.sum())
 
 
-@settings(deadline=None)
 @given(weights(st.integers(1, 40)), st.floats(0, 1, exclude_max=True))
 def test_a_point_is_found_where_a_running_sum_passes_it(values: Weights, share: float) -> None:
     tree = filled(values)

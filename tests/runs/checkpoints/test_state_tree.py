@@ -88,13 +88,13 @@ trees = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.dictionaries(keys, trees, max_size=5))
 def test_every_state_comes_back_to_the_bit(state: dict[str, Any]) -> None:
     assert same(state, through_files(state))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.dictionaries(keys, trees, max_size=5))
 def test_the_same_state_gives_the_same_bytes(state: dict[str, Any]) -> None:
     first, second = split_state(state, "part"), split_state(state, "part")
@@ -102,7 +102,7 @@ def test_the_same_state_gives_the_same_bytes(state: dict[str, Any]) -> None:
     assert b"".join(safetensors_chunks(first.arrays)) == b"".join(safetensors_chunks(second.arrays))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.dictionaries(st.text("abc/_", min_size=1, max_size=4), arrays, min_size=1, max_size=4))
 def test_the_files_are_safetensors_to_the_reference_library(
     state: dict[str, np.ndarray[Any, Any]],

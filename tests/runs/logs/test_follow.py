@@ -78,7 +78,7 @@ def test_a_log_that_vanished_is_read_from_its_beginning_when_it_is_back(tmp_path
     assert len(read_all(tail)) == 5
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(st.integers(200, 3000), st.lists(st.integers(1, 60), min_size=1, max_size=6))
 def test_sealed_segments_are_read_as_one_log(
     tmp_path_factory: pytest.TempPathFactory, rotate_bytes: int, portions: list[int]

@@ -160,7 +160,7 @@ def test_lines_that_slipped_below_the_mark_are_not_doubled(tmp_path: Path) -> No
     assert [row["iteration"] for row in read_rows(path).rows] == [2, 3]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(rows=st.integers(0, 6), data=st.data())
 def test_any_cut_or_flip_leaves_whole_lines_and_a_report(rows: int, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -73,7 +73,7 @@ def test_reading_on_from_any_mark_misses_nothing(tmp_path: Path) -> None:
     written=st.integers(0, 40),
     again=st.integers(400, 3000),
 )
-@settings(deadline=None, max_examples=6)
+@settings(max_examples=6)
 def test_a_rewound_log_goes_on_as_if_never_cut(
     rotate: int, saved: int, written: int, again: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

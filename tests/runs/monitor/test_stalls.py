@@ -78,7 +78,7 @@ def test_steps_are_progress_within_a_stage() -> None:
     st.floats(0.05, 0.3),
     st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_stages_of_any_usual_length_are_never_taken_for_stuck(
     usual: float, spread: float, seed: int
 ) -> None:

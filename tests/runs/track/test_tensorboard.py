@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.core.control import Progress
@@ -131,7 +131,6 @@ def test_a_viewer_that_saw_the_younger_points_forgets_them(
 
 
 @given(kill=st.integers(0, 900), saved=st.integers(0, 10))
-@settings(deadline=None)
 def test_any_cut_of_the_file_leaves_readable_events(
     kill: int, saved: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

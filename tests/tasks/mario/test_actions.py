@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.core.errors import ConfigError
@@ -37,13 +37,11 @@ def test_choices_are_called_as_they_are_written() -> None:
     assert action_set("right").names == ("NOOP", "RIGHT", "RIGHT+A", "RIGHT+B", "RIGHT+A+B")
 
 
-@settings(deadline=None)
 @given(st.integers(0, 255))
 def test_any_byte_reads_back_from_its_words(byte: int) -> None:
     assert buttons(spelled(byte)) == byte
 
 
-@settings(deadline=None)
 @given(st.permutations(BUTTONS), st.integers(1, 8))
 def test_the_order_and_case_of_buttons_do_not_matter(order: list[str], count: int) -> None:
     assert buttons("+".join(order[:count]).lower()) == buttons("+".join(sorted(order[:count])))

@@ -109,7 +109,7 @@ def test_a_stage_in_resets_deals_exactly_its_capacity() -> None:
 
 @pytest.mark.parametrize("lag", [0, 1])
 @pytest.mark.parametrize("unit", ["iterations", "resets"])
-@hypothesis_settings(max_examples=25, deadline=None)
+@hypothesis_settings(max_examples=25)
 @given(
     resets=st.lists(st.integers(0, 9), min_size=1, max_size=25),
     pools=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=4),

@@ -64,7 +64,7 @@ def test_a_curriculum_needs_a_run_counted_in_iterations() -> None:
         Curriculum.of(CURRICULUM, fish=25, total_iterations=0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 9)), min_size=1, max_size=6))
 def test_every_iteration_trains_with_the_fish_of_its_phase(pairs: list[tuple[int, int]]) -> None:
     expected = [fish for fish, length in pairs for _ in range(length)]

@@ -237,7 +237,7 @@ def test_an_iteration_without_an_evaluation_is_no_news() -> None:
     assert decision == Decision(told.state)
 
 
-modestly = hypothesis_settings(max_examples=20, deadline=None)
+modestly = hypothesis_settings(max_examples=20)
 evaluations = st.lists(
     st.tuples(
         st.tuples(st.integers(0, 40), st.floats(0, 0.3), st.floats(1, 500), st.floats(0.3, 1.0)),

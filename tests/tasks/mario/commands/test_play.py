@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -61,7 +61,6 @@ def test_keys_are_held_for_a_while_and_opposites_let_go() -> None:
     assert pad.is_over
 
 
-@settings(deadline=None)
 @given(st.text(max_size=30))
 def test_no_typing_breaks_the_pad(typed: str) -> None:
     pad = Pad()

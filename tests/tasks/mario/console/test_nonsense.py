@@ -16,7 +16,7 @@ from tests.tasks.mario.console.nonsense import run_nonsense
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(number=st.integers(0, 2), seed=st.integers(0, 2**32 - 1), draw=st.booleans())
 def test_nonsense_neither_crashes_nor_leaves_its_row(
     number: int,

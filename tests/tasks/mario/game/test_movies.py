@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.core.errors import ConfigError
@@ -40,7 +40,6 @@ def fm2(pressed: list[int]) -> str:
     return HEADER + "".join(lines)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 255), max_size=40),
     st.one_of(st.none(), st.sampled_from(ALL_STAGES)),
@@ -56,7 +55,6 @@ def test_a_movie_reads_back_from_its_text(
     assert (again.start, again.end_x, again.end_digest) == (start, 0, movie.end_digest)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 255), max_size=40))
 def test_the_letters_of_an_fm2_are_the_bits_of_the_pad(pressed: list[int]) -> None:
     assert read_fm2(fm2(pressed)).pressed.tolist() == pressed

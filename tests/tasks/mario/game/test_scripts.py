@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.core.errors import ConfigError
@@ -19,7 +19,6 @@ def test_an_empty_script_presses_nothing() -> None:
     assert script_bytes("").tolist() == []
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 255), max_size=60))
 def test_what_was_pressed_reads_back_from_its_script(pressed: list[int]) -> None:
     assert script_bytes(script_text(np.array(pressed, np.uint8))).tolist() == pressed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.core.errors import ConfigError
@@ -40,7 +40,6 @@ def test_what_is_no_stage_is_refused(text: str) -> None:
         Stage.parse(text)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(ALL_STAGES))
 def test_a_stage_reads_back_from_its_name_and_place(stage: Stage) -> None:
     assert Stage.parse(str(stage)) == stage == Stage.at(stage.index)
@@ -52,7 +51,6 @@ def test_spans_and_single_stages_can_be_mixed() -> None:
         lottery(("1-3..1-1",))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(ALL_STAGES), st.floats(0, 10)), min_size=1, max_size=6),
     st.floats(0, 1, exclude_max=True),

@@ -29,7 +29,7 @@ def cosine(logits: Tensor, row: int, one: int, other: int) -> float:
     return product / (math.hypot(*a) * math.hypot(*b))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seeds)
 def test_the_losses_are_what_their_formulas_say(seed: int) -> None:
     alpha, logits = drawn(seed)
@@ -68,7 +68,7 @@ def test_the_losses_are_what_their_formulas_say(seed: int) -> None:
         assert float(found[name]) == pytest.approx(value, abs=1e-9), name
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seeds)
 def test_the_temporal_loss_compares_only_steps_of_one_episode(seed: int) -> None:
     alpha, _ = drawn(seed)

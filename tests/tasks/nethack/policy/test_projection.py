@@ -38,7 +38,7 @@ rows_of_logits = st.integers(2, 6).flatmap(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(rows_of_logits)
 def test_sparsemax_is_the_nearest_point_of_the_simplex(row: list[float]) -> None:
     logits = torch.tensor([row], dtype=torch.float64)
