@@ -198,10 +198,12 @@ def test_a_second_interrupt_ends_an_evaluation_at_once(tmp_path: Path) -> None:
 ENDING = """
 import atexit, sys, time
 
-@atexit.register
-def end_slowly():
-    print("ending", flush=True)
+def end_slowly(self=None):
+    sys.stdout.write("ending\\n")
+    sys.stdout.flush()
     time.sleep(3)
+
+{ending}
 
 from longhaul.cli.main import main
 sys.argv = ["longhaul", "train", "no-such-task"]
@@ -209,13 +211,27 @@ main()
 """
 
 
-def test_a_signal_to_an_ending_command_does_not_change_its_exit_code() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "ending",
+    [
+        pytest.param("atexit.register(end_slowly)", id="exit handlers"),
+        # Python has given up its own handlers by then; native libraries end still later.
+        pytest.param("last = type('Last', (), {'__del__': end_slowly})()", id="last objects"),
+    ],
+)
+def test_a_signal_to_an_ending_command_does_not_change_its_exit_code(
+    number: signal.Signals, ending: str
+) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", ENDING], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", ENDING.format(ending=ending)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=hear_interrupts,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ending\n"
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         assert process.wait() == 2
 
 

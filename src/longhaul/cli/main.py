@@ -65,8 +65,9 @@ def leave_nothing() -> None:
     os.environ[VARIABLE] = mark = own + new_mark()
     # Registered first, so it runs last: other exit handlers may still need their processes.
     atexit.register(end_descendants, os.getpid(), mark)
-    # The exit code is decided by then; a signal would replace it.
-    atexit.register(signal.signal, signal.SIGTERM, signal.SIG_IGN)
+    # The exit code is decided by then; a signal would replace it, such as a second Ctrl-C.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        atexit.register(signal.signal, number, signal.SIG_IGN)
 
 
 def end_descendants(owner: int, mark: str) -> None:
