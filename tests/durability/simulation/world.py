@@ -74,9 +74,9 @@ class World:
         self._pipes[process.pipe.fileno()] = process.pipe
         if self.strikes("dies while it boots"):
             self.lethal += 1
-            self.at(self.delay(), lambda: process.end(-11))
+            self.at(self.now + self.delay(), lambda: process.end(-11))
         else:
-            self.at(self.delay(), process.resume)
+            self.at(self.now + self.delay(), process.resume)
         return process
 
     def _ready(self, descriptors: Collection[int], seconds: float) -> list[int]:
@@ -86,11 +86,7 @@ class World:
         self.advance(lambda: bool(those()), seconds)
         return those()
 
-    def at(self, seconds: float, act: Callable[[], None]) -> None:
-        """Let something happen in so many seconds."""
-        self.at_moment(self.now + seconds, act)
-
-    def at_moment(self, moment: float, act: Callable[[], None]) -> None:
+    def at(self, moment: float, act: Callable[[], None]) -> None:
         """Let something happen; what was planned first is first at the same moment."""
         heapq.heappush(self._events, (moment, next(self._numbers), act))
 
@@ -180,7 +176,7 @@ class Pipe:
         self._process.inbox.extend(content)
         if len(content) >= HEADER.size:
             self._process.order = HEADER.unpack(content[: HEADER.size])[2]
-        world.at(world.delay(), self._process.read)
+        world.at(world.now + world.delay(), self._process.read)
         return len(content)
 
     def sendall(self, content: bytes) -> None:
@@ -319,7 +315,8 @@ class SimulatedProcess(WorkerProcess):
         self._rest += 1
         rest = self._rest
         if seconds < FOREVER:
-            self.world.at(seconds, lambda: self.resume() if rest == self._rest else None)
+            world = self.world
+            world.at(world.now + seconds, lambda: self.resume() if rest == self._rest else None)
         self._back.release()
         self._turn.acquire()
         self._rest += 1
@@ -341,8 +338,7 @@ class SimulatedProcess(WorkerProcess):
             self.pipe.inbox.extend(content)
             self.pipe.is_over |= not content
 
-        # Not in so many seconds from now: rounded, two parts could change places.
-        world.at_moment(self._said_at, arrive)
+        world.at(self._said_at, arrive)
 
     def die(self) -> None:
         """End, in the process."""

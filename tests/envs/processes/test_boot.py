@@ -34,7 +34,7 @@ def _first_words(receive: object) -> bool:
             pass
     except ChannelClosedError:
         return False
-    return b"import_start" in received
+    return bool(received["stage"] == "import_start")
 
 
 def test_what_an_env_starts_can_be_signalled_as_ever() -> None:
