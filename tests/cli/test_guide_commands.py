@@ -165,7 +165,7 @@ def test_a_printed_command_runs(
     words = [on_this_desk(word, desk, tmp_path) for word in command.words]
     skip_without_game(words)
     if words[0] in ("evaluate", "watch", "records") and (
-        command.page.startswith(("nethack", "fish")) or "whole-game" in words
+        command.page.startswith(("nethack", "fish")) or "--suite" in words
     ):
         pytest.skip("needs a run of the task itself, which tests/tasks make")
     shortened = SHORTENED.get(words[0], ())
