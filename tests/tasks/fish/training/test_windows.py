@@ -6,12 +6,12 @@ import pytest
 
 from longhaul.core.config import convert
 from longhaul.core.errors import ConfigError
-from longhaul.tasks.fish.training.curriculum import Windows
+from longhaul.tasks.fish.training.curriculum import ValueWindows
 from longhaul.tasks.fish.training.options import IterationWindow, TrainingOptions
 
 
-def windows(*windows: IterationWindow) -> Windows:
-    return Windows("entropy", "learn.ent_coef", windows, 0.01)
+def windows(*windows: IterationWindow) -> ValueWindows:
+    return ValueWindows("entropy", "learn.ent_coef", windows, 0.01)
 
 
 def test_the_recorded_windows_hold() -> None:

@@ -17,7 +17,7 @@ from longhaul.tasks.fish.training.curriculum import (
     Curriculum,
     EscapeBoost,
     PenaltyLadder,
-    Windows,
+    ValueWindows,
 )
 from longhaul.tasks.fish.training.gate import (
     EARLY,
@@ -212,7 +212,7 @@ def build_steering(
         setting = replace(ESCAPE_BOOST, default=options.start.escape_boost_speed)
         controllers.append(EscapeBoost(training.boost, curriculum, setting, DENSITY_PENALTY, stage))
     if training.entropy_windows:
-        windows = Windows("entropy", ENT_COEF, training.entropy_windows, plan.ent_coef)
+        windows = ValueWindows("entropy", ENT_COEF, training.entropy_windows, plan.ent_coef)
         controllers.append(windows)
     settings = () if gate is None else (replace(GATE_STAGE, high=len(gate.allowance) - 1),)
     return Steering(tuple(controllers), settings, warnings, stage)

@@ -166,7 +166,7 @@ class PenaltyLadder(Stateless, WritesOne):
 
 
 @dataclass(frozen=True, slots=True)
-class Windows(Stateless):
+class ValueWindows(Stateless):
     """Give a setting the value of the last window that holds, and its base outside of all."""
 
     name: str
