@@ -19,6 +19,7 @@ from longhaul.app.build.config import RunConfig
 from longhaul.app.build.sources import resolve
 from longhaul.core.control import Progress
 from longhaul.core.env import Array, StepBuffers
+from longhaul.core.errors import ConfigError
 from longhaul.core.native import entry, integer
 from longhaul.learn.config import Backend
 from longhaul.learn.native.tile import multiply
@@ -97,7 +98,8 @@ def flop_to_learn(config: RunConfig) -> float:
     obs = {name: torch.from_numpy(part) for name, part in shown.obs.items()}
     with FlopCounterMode(display=False) as counter:
         act = policy.act(obs, policy.initial_state(ROWS), build_settings(config, task))
-        assert act.logits is not None, "policies of discrete choices give logits"
+        if act.logits is None:
+            raise ConfigError(f"{config.task} is not measured: its actions are not choices")
         (act.logits.sum() + act.value.sum()).backward()
     return float(counter.get_total_flops()) / ROWS
 

@@ -17,6 +17,7 @@ from benchmarks.beside import (
     Peer,
     PeerRow,
     available,
+    conditions_for,
     measure_in_turn,
     our_ways,
 )
@@ -160,20 +161,12 @@ def measure_sample_factory(
 ) -> dict[str, Any]:
     """Return Sample Factory's speed with our consoles."""
     learn = config.learn
-    rollout = config.num_envs * config.collect.num_steps
     asked = {
-        "argument": Reference.parse(config.task).argument,
+        **conditions_for(config),
         "options": with_our_copy(config),
-        "seed": config.seed,
-        "num_envs": config.num_envs,
-        "steps": config.collect.num_steps,
-        "minibatch_size": learn.minibatch_size,
-        "n_epochs": learn.n_epochs,
-        "learning_rate": learn.learning_rate,
         "gamma": learn.gamma,
         "max_grad_norm": learn.max_grad_norm,
         "outputs": config.policy.image_features,
-        "iterations": -(-config.total_timesteps // rollout),
         "mode": mode,
         "lent": lent,
         "threads": max(THREADS) if mode == "serial" else 1,

@@ -41,7 +41,7 @@ def make_games(name: str, cfg: Any, env_config: Any, render_mode: Any, *, asked:
 
     options = convert(asked["options"], TASK.options, where="options")
     count = asked["num_envs"]
-    task = TASK.build(TaskRequest(asked["argument"], options, EnvConfig(), PolicyConfig(), count))
+    task = TASK.build(TaskRequest(asked["game"], options, EnvConfig(), PolicyConfig(), count))
     vector = make_vector_env(task.envs, count=count, seeds=DerivedSeeds(Seeds(asked["seed"])))
     ((part, shown),) = vector.spec.observation.items()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from longhaul.core.config import AT_LEAST_0, AT_LEAST_1, PART, SHARE, Ranges, check_ranges
-from longhaul.core.errors import ConfigError
+from longhaul.core.errors import ConfigError, suggestion
 from longhaul.core.settings import Setting
 from longhaul.tasks.mario.game.movies import parse_script
 from longhaul.tasks.mario.game.options import MOST_STICKY, GameOptions
@@ -138,6 +138,7 @@ class StageOptions:
         if self.order not in ORDERS:
             raise ConfigError(
                 f"options.schedule.stages.order = {self.order!r} is none of {', '.join(ORDERS)}"
+                f"{suggestion(self.order, ORDERS)}"
             )
         check_ranges(self, "options.schedule.stages", {PART: "threshold", SHARE: "old_weight"})
         if self.order == "failures" and not self.old_weight:
